@@ -1,0 +1,1 @@
+insert into {schema}.migration (version, name) values ({version}, '{name}');

@@ -1,0 +1,44 @@
+-- Claims due jobs of one subscription for a session: of those that have due jobs, the one whose
+-- head goes first. Called by the worker, once per queue with room, until nothing is due.
+-- $1 session, $2 subscriptions that this process handles, $3 most jobs, $4 clock shift in
+-- microseconds. Index: job_due, one probe per subscription and priority, then a range.
+-- Nothing due, or the session has ended: no row.
+with pick as materialized (
+  select s.id, p.priority
+  from {schema}.subscription s
+  cross join generate_series(1, 4) p(priority)
+  cross join lateral (
+    select j.due_at from {schema}.job j
+    where j.subscription_id = s.id and j.priority = p.priority and j.state = 'pending'
+      and j.due_at <= now() + $4 * interval '1 microsecond'
+    order by j.due_at, j.id limit 1) head
+  where s.id = any($2) and s.paused_at is null and s.deleted_at is null
+    and exists (select from {schema}.session o where o.id = $1 and o.ended_at is null)
+  order by p.priority, head.due_at
+  limit 1
+), claimed as materialized (
+  select j.id from {schema}.job j
+  where j.subscription_id = (select id from pick) and j.priority = (select priority from pick)
+    and j.state = 'pending' and j.due_at <= now() + $4 * interval '1 microsecond'
+  order by j.due_at, j.id
+  limit $3
+  for no key update skip locked
+), leased as (
+  insert into {schema}.lease (session_id, job_ids, claimed_at)
+  select $1, array_agg(c.id), now() from claimed c having count(*) > 0
+  returning token
+), running as (
+  update {schema}.job j
+  set state = 'running', lease_token = (select token from leased), attempt = j.attempt + 1,
+    started_at = now() + $4 * interval '1 microsecond'
+  where j.id = any(array(select id from claimed))
+  returning j.*
+)
+select r.id, r.subscription_id, r.attempt, r.extra_attempts, r.lease_token, r.origin::text as origin,
+  e.id as event_id, e.seq, e.tenant, e.type, e.subject, e.key, e.occurred_at, e.data, e.body,
+  e.content_type, e.headers
+from running r
+left join lateral (
+  select * from {schema}.event e
+  where e.seq = r.event_seq and e.occurred_at = r.event_occurred_at limit 1) e on true
+order by r.id

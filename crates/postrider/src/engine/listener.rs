@@ -1,0 +1,100 @@
+//! The one listening connection of a process.
+//!
+//! How it fails: a connection that ends, or that does not answer its heartbeat in time, is replaced;
+//! meanwhile the relay does not sleep on the bell and the sweep finds what is owed. Invariants:
+//! LISTEN comes first and the catch-up look after it; the connection is never inside a transaction.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::wake::{Wakes, Word};
+use crate::connect::Notice;
+use crate::{Database, Error, Schema};
+
+/// How often the connection is asked whether it lives, and how long it may take to answer. A
+/// half-open socket is noticed after at most the sum.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The waits between attempts to connect again.
+const RECONNECT_MIN: Duration = Duration::from_millis(200);
+const RECONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// Listens until `stop` turns true.
+pub(crate) async fn run(
+    database: Database,
+    schema: Schema,
+    wakes: Arc<Wakes>,
+    on_duty: Arc<AtomicBool>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut wait = RECONNECT_MIN;
+    while !*stop.borrow() {
+        let ended = tokio::select! {
+            ended = listen(&database, &schema, &wakes, &on_duty, &mut wait) => ended,
+            _ = stop.wait_for(|stop| *stop) => break,
+        };
+        wakes.set_listening(false);
+        if let Err(error) = ended {
+            tracing::warn!(%error, "the listening connection is down; polling until it is back");
+        }
+        tokio::select! {
+            () = tokio::time::sleep(wait) => wait = (wait * 2).min(RECONNECT_MAX),
+            _ = stop.wait_for(|stop| *stop) => break,
+        }
+    }
+    wakes.set_listening(false);
+}
+
+/// One connection from LISTEN to its end.
+async fn listen(
+    database: &Database,
+    schema: &Schema,
+    wakes: &Arc<Wakes>,
+    on_duty: &Arc<AtomicBool>,
+    wait: &mut Duration,
+) -> Result<(), Error> {
+    let (told, duty) = (Arc::clone(wakes), Arc::clone(on_duty));
+    let (client, driver) =
+        database.connect_with(move |notice: Notice| hear(&notice, &told, &duty)).await?;
+    let driver = tokio::spawn(driver);
+    let settings = include_str!("../../sql/session/dedicated.sql");
+    let listen = schema
+        .render(include_str!("../../sql/session/listen.sql"))
+        .replace("{channel_name}", &schema.channel());
+    client.batch_execute(settings).await?;
+    client.batch_execute(&listen).await?;
+    wakes.set_listening(true);
+    *wait = RECONNECT_MIN;
+    // What was said before LISTEN took hold was not heard: look at everything once.
+    wakes.everything();
+    loop {
+        tokio::time::sleep(HEARTBEAT).await;
+        if driver.is_finished() {
+            return Err(Error::new(crate::ErrorKind::Unreachable, "the connection ended"));
+        }
+        let beat = client.batch_execute(include_str!("../../sql/session/heartbeat.sql"));
+        match tokio::time::timeout(HEARTBEAT_TIMEOUT, beat).await {
+            Ok(answer) => answer?,
+            Err(_) => {
+                driver.abort();
+                let message = "the connection does not answer; its socket is half open";
+                return Err(Error::new(crate::ErrorKind::Unreachable, message));
+            }
+        }
+    }
+}
+
+/// Acts on one notification.
+fn hear(notice: &Notice, wakes: &Wakes, on_duty: &AtomicBool) {
+    match Word::parse(&notice.payload) {
+        // Only the relay on duty sleeps on the bell; the others would only stand in its way.
+        Some(Word::Owed) if on_duty.load(Ordering::Acquire) => wakes.relay.notify_one(),
+        Some(Word::Fanned) => wakes.fanned(),
+        Some(Word::Help) => wakes.relay.notify_one(),
+        Some(Word::Changed) => wakes.everything(),
+        Some(Word::Owed) | None => {}
+    }
+}

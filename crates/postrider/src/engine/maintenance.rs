@@ -1,0 +1,64 @@
+//! What must be done now and then: rescue, partitions, retention, deleted subscriptions.
+//!
+//! How it fails: a step that fails is logged and tried again at its next turn; no step depends on
+//! another. Invariants: every step is safe to run in several processes at once and does a bounded
+//! amount of work; nothing here waits for a lock of a writer longer than 50 ms.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::relay::jittered;
+use crate::Error;
+use crate::store::Store;
+
+/// How often jobs of dead processes are looked for.
+const RESCUE_EVERY: Duration = Duration::from_secs(2);
+/// How often partitions and retention are looked after.
+const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(300);
+/// Most leases that one rescue statement looks at.
+const RESCUE_LEASES_MAX: i32 = 50;
+
+/// Runs until `stop` turns true.
+pub(crate) async fn run(store: Store, mut stop: watch::Receiver<bool>) {
+    let mut housekeeping_due = Instant::now();
+    while !*stop.borrow() {
+        if let Err(error) = rescue(&store).await {
+            tracing::warn!(%error, "jobs of dead processes could not be looked for");
+        }
+        if Instant::now() >= housekeeping_due {
+            housekeeping_due = Instant::now() + jittered(HOUSEKEEPING_EVERY);
+            if let Err(error) = store.housekeeping().await {
+                tracing::warn!(%error, "housekeeping failed; it is tried again");
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(jittered(RESCUE_EVERY)) => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+    }
+}
+
+/// Ends sessions whose lease ran out and takes their jobs back. Returns how many jobs were freed.
+pub(crate) async fn rescue(store: &Store) -> Result<i64, Error> {
+    let buried = store.bury_sessions().await?;
+    for name in &buried {
+        tracing::warn!(name, "a process died or hangs; its jobs are taken back");
+    }
+    let mut rescued = 0;
+    loop {
+        let (leases, jobs) = store.rescue_jobs(RESCUE_LEASES_MAX).await?;
+        rescued += jobs;
+        if jobs == 0 || leases < usize::try_from(RESCUE_LEASES_MAX).unwrap_or(0) {
+            break;
+        }
+    }
+    if !buried.is_empty() {
+        store.narrow_globs().await?;
+    }
+    if rescued > 0 {
+        tracing::warn!(jobs = rescued, "jobs of dead processes are pending again");
+    }
+    Ok(rescued)
+}

@@ -1,0 +1,242 @@
+//! The relay: the loop that claims owed events and turns each into jobs.
+//!
+//! How it fails: a pass that fails is tried again after 2 s, doubling to 60 s; then row by row, so
+//! that one bad event holds up no other ([`recovery`]). Invariants: what is owed is found by looking
+//! at owed rows, never by a cursor; the bounds in [`floor`] are hints under which a full look is
+//! taken at least every ten seconds; the relay sleeps only after a full look that found nothing.
+
+mod floor;
+mod recovery;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use self::floor::Floor;
+use super::bell::Bell;
+use super::wake::Wakes;
+use crate::store::Store;
+use crate::{Database, Error, EventType};
+
+/// How long the relay stays awake after the last event before it tries to sleep: going to sleep
+/// makes writers ring, which costs them more than a few looks cost the relay.
+const LINGER: Duration = Duration::from_millis(10);
+/// How often it looks while it lingers.
+const LINGER_LOOK: Duration = Duration::from_millis(1);
+/// How long it waits before it asks for the bell again while a silent writer is open.
+const BELL_AGAIN: Duration = Duration::from_millis(50);
+/// How often the relay on duty asks the others for help, at most.
+const HELP_EVERY: Duration = Duration::from_millis(50);
+/// The waits after failed passes.
+const BACKOFF_MIN: Duration = Duration::from_secs(2);
+const BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// How the relay is set up.
+#[derive(Debug, Clone)]
+pub(crate) struct RelayConfig {
+    /// Most events of one fan-out transaction.
+    pub(crate) batch_max: i32,
+    /// How often a relay that sleeps looks without being woken.
+    pub(crate) sweep: Duration,
+    /// Whether it may listen and lock; otherwise it only sweeps.
+    pub(crate) uses_sessions: bool,
+    /// How often the fan-out of one event is tried before it is poisoned.
+    pub(crate) attempts_max: i32,
+    /// The wait after the first failed attempt of one event; doubled for each further one.
+    pub(crate) retry_wait: Duration,
+}
+
+/// One relay loop.
+pub(crate) struct Relay {
+    store: Store,
+    config: RelayConfig,
+    wakes: Arc<Wakes>,
+    bell: Bell,
+    floor: Floor,
+    /// How many events are still to be fanned out one by one, because a relay may have died of one.
+    suspects: i32,
+    /// How many fan-outs of this look succeeded: while some do, a failure is the event's own.
+    succeeded: usize,
+    last_help: Instant,
+}
+
+impl Relay {
+    pub(crate) fn new(
+        store: Store,
+        config: RelayConfig,
+        wakes: Arc<Wakes>,
+        database: Database,
+        on_duty: Arc<AtomicBool>,
+    ) -> Self {
+        let bell = Bell::new(database, &store.schema, on_duty);
+        let last_help = Instant::now();
+        Self {
+            store,
+            config,
+            wakes,
+            bell,
+            floor: Floor::default(),
+            suspects: 0,
+            succeeded: 0,
+            last_help,
+        }
+    }
+
+    /// Runs until `stop` turns true; a pass under way is finished first.
+    pub(crate) async fn run(mut self, session: Uuid, mut stop: watch::Receiver<bool>) {
+        if self.store.others_may_have_died(session).await.unwrap_or(true) {
+            self.suspects = self.config.batch_max;
+        }
+        let mut backoff = BACKOFF_MIN;
+        while !*stop.borrow() {
+            match self.look().await {
+                Ok(()) => {
+                    backoff = BACKOFF_MIN;
+                    tokio::select! {
+                        () = self.rest() => {}
+                        _ = stop.wait_for(|stop| *stop) => {}
+                    }
+                }
+                Err(error) => {
+                    let wait = jittered(backoff);
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        wait_ms = wait.as_millis(),
+                        "a relay pass failed"
+                    );
+                    self.bell.leave().await;
+                    self.floor.forget();
+                    tokio::select! {
+                        () = tokio::time::sleep(wait) => {}
+                        _ = stop.wait_for(|stop| *stop) => {}
+                    }
+                    backoff = (backoff * 2).min(BACKOFF_MAX);
+                    self.suspects = self.suspects.max(self.config.batch_max);
+                }
+            }
+        }
+        self.bell.forget();
+    }
+
+    /// Fans out all that is owed and all failures whose turn it is.
+    async fn look(&mut self) -> Result<(), Error> {
+        self.succeeded = 0;
+        loop {
+            while self.suspects > 0 {
+                let tried = self.try_suspects().await?;
+                self.suspects = if tried == 0 { 0 } else { self.suspects - tried };
+            }
+            let fanned = self.pass().await?;
+            if fanned == 0 {
+                break;
+            }
+        }
+        self.try_failures().await
+    }
+
+    /// One batch. Returns how many events it fanned out.
+    async fn pass(&mut self) -> Result<i64, Error> {
+        let bound = self.floor.bound();
+        let started = Instant::now();
+        let mut fanned = self.store.fan_out_batch(bound, self.config.batch_max).await?;
+        if !fanned.undeclared.is_empty() {
+            self.declare_unknown(std::mem::take(&mut fanned.undeclared)).await?;
+            fanned = self.store.fan_out_batch(bound, self.config.batch_max).await?;
+        }
+        self.floor.passed(fanned.last_seq, started.elapsed());
+        self.floor.advance(&self.store).await?;
+        if fanned.events > 0 {
+            self.succeeded += 1;
+            tracing::debug!(events = fanned.events, jobs = fanned.jobs, "fanned out");
+            self.wakes.fanned();
+            if fanned.events >= i64::from(self.config.batch_max) {
+                self.ask_for_help().await?;
+            }
+        }
+        if fanned.filter_failed {
+            tracing::warn!(
+                "the filter of a subscription failed; see `postrider subscriptions list`"
+            );
+        }
+        // Nothing above the hint says nothing about what lies below it: take the full look now.
+        if fanned.events == 0 && self.floor.is_hinted() {
+            self.floor.drop_hint();
+            return Box::pin(self.pass()).await;
+        }
+        Ok(fanned.events)
+    }
+
+    /// Declares types on first sight, before their events are claimed.
+    async fn declare_unknown(&self, unknown: Vec<String>) -> Result<(), Error> {
+        let types: Vec<EventType> =
+            unknown.into_iter().map(EventType::new).collect::<Result<_, _>>()?;
+        tracing::info!(count = types.len(), "declared types on first sight");
+        self.store.declare(&types, &[], None).await?;
+        Ok(())
+    }
+
+    /// Tells the relays that are off duty that there is more than one can do.
+    async fn ask_for_help(&mut self) -> Result<(), Error> {
+        if self.last_help.elapsed() < HELP_EVERY || !self.config.uses_sessions {
+            return Ok(());
+        }
+        self.last_help = Instant::now();
+        self.store.ring("help").await
+    }
+
+    /// Waits for the next reason to look. May be dropped at any point: the bell is then let go by
+    /// the next look.
+    async fn rest(&mut self) {
+        self.bell.leave().await;
+        let sweep = jittered(self.config.sweep);
+        if !self.config.uses_sessions {
+            tokio::time::sleep(sweep).await;
+            return;
+        }
+        if !self.bell.is_on_duty().await || !self.wakes.is_listening() {
+            let _ = tokio::time::timeout(sweep, self.wakes.relay.notified()).await;
+            return;
+        }
+        if !self.linger().await {
+            return;
+        }
+        match self.bell.take().await {
+            Ok(true) => self.sleep_on_bell(sweep).await,
+            // A silent writer is open. Whoever rang meanwhile left a permit with the wake-up.
+            Ok(false) => {
+                let _ = tokio::time::timeout(BELL_AGAIN, self.wakes.relay.notified()).await;
+            }
+            Err(error) => tracing::debug!(%error, "could not take the bell"),
+        }
+    }
+
+    /// Stays awake a little. Returns whether it stayed quiet.
+    async fn linger(&mut self) -> bool {
+        let until = Instant::now() + LINGER;
+        while Instant::now() < until {
+            let woken =
+                tokio::time::timeout(LINGER_LOOK, self.wakes.relay.notified()).await.is_ok();
+            if woken || !matches!(self.pass().await, Ok(0)) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The bell is held: one last full look, then sleep until rung or until the sweep.
+    async fn sleep_on_bell(&mut self, sweep: Duration) {
+        self.floor.drop_hint();
+        if matches!(self.pass().await, Ok(0)) && self.wakes.is_listening() {
+            let _ = tokio::time::timeout(sweep, self.wakes.relay.notified()).await;
+        }
+    }
+}
+
+/// Moves a wait by up to ten percent, so that processes that wait alike do not act alike.
+pub(crate) fn jittered(wait: Duration) -> Duration {
+    wait.mul_f64(1.0 + 0.1 * super::chance())
+}

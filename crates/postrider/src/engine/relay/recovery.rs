@@ -1,0 +1,192 @@
+//! Fan-out one event at a time: after a failed pass, and when a relay may have died of an event.
+//!
+//! Each event is first moved to the failures with its attempt counted and committed, then tried.
+//! If this process dies then, the attempt is known and the event waits its turn.
+//!
+//! How it fails: an error that is not the event's own ends the pass and uses up no attempt.
+//! Invariants: an event is poisoned only after five attempts of its own; an outage, or several
+//! events failing alike with none succeeding, poisons nobody.
+
+use super::Relay;
+use crate::store::{Failure, Fanned};
+use crate::{Error, ErrorKind};
+
+/// How many events that fail alike, with none succeeding, make an outage.
+const ALIKE: usize = 3;
+
+/// The failed tries of one round.
+type Round = Vec<(Failure, Error)>;
+
+impl Relay {
+    /// Fans out the next owed events one by one, up to as many as are suspect. Returns how many
+    /// were tried.
+    pub(super) async fn try_suspects(&mut self) -> Result<i32, Error> {
+        let mut round = Round::new();
+        let mut tried = 0;
+        while tried < self.suspects && !is_outage(self.succeeded, &round) {
+            match self.store.suspect_next(0, self.config.retry_wait).await {
+                Ok(Some(failure)) => self.try_one(failure, &mut round).await,
+                Ok(None) => break,
+                Err(error) => {
+                    self.refund(&round).await;
+                    return Err(error);
+                }
+            }
+            tried += 1;
+        }
+        match self.conclude(round).await? {
+            Some(outage) => Err(outage),
+            None => Ok(tried),
+        }
+    }
+
+    /// Tries the failures whose turn it is. The pass before it went well, so an outage here is
+    /// nothing to hold up others for: the failures wait for their next turn.
+    pub(super) async fn try_failures(&mut self) -> Result<(), Error> {
+        let mut round = Round::new();
+        for _ in 0..self.config.batch_max {
+            let next = self.store.claim_failure(self.config.retry_wait).await?;
+            let Some(failure) = next else { break };
+            if failure.attempt > self.config.attempts_max {
+                self.poison_silent(failure).await?;
+                continue;
+            }
+            self.try_one(failure, &mut round).await;
+            if is_outage(self.succeeded, &round) {
+                break;
+            }
+        }
+        if let Some(outage) = self.conclude(round).await? {
+            tracing::warn!(
+                error = &outage as &dyn std::error::Error,
+                "events that failed before failed alike; none of them is to blame yet"
+            );
+        }
+        Ok(())
+    }
+
+    /// Tries one event whose attempt is counted.
+    async fn try_one(&mut self, failure: Failure, round: &mut Round) {
+        match self.fan_out_declaring(failure).await {
+            Ok(fanned) => {
+                self.succeeded += usize::from(fanned.events > 0);
+                self.wakes.fanned();
+            }
+            Err(error) => round.push((failure, error)),
+        }
+    }
+
+    async fn fan_out_declaring(&self, failure: Failure) -> Result<Fanned, Error> {
+        let fanned = self.store.fan_out_failure(failure).await?;
+        if fanned.undeclared.is_empty() {
+            return Ok(fanned);
+        }
+        self.declare_unknown(fanned.undeclared).await?;
+        self.store.fan_out_failure(failure).await
+    }
+
+    /// Counts the failures of a round against their events, unless it was an outage: then they get
+    /// their attempts back and the error is returned.
+    async fn conclude(&self, round: Round) -> Result<Option<Error>, Error> {
+        let nobody_succeeded = self.succeeded == 0;
+        if is_outage(self.succeeded, &round)
+            || nobody_succeeded && round.iter().any(|(_, error)| is_the_databases(error))
+        {
+            self.refund(&round).await;
+            return Ok(round.into_iter().next().map(|(_, error)| error));
+        }
+        for (failure, error) in round {
+            let text = describe(&error);
+            let most = self.config.attempts_max;
+            if self.store.note_failure(failure, &text, most).await? {
+                tracing::error!(seq = failure.seq, error = text, "an event is poisoned");
+            } else {
+                tracing::warn!(
+                    seq = failure.seq,
+                    attempt = failure.attempt,
+                    error = text,
+                    "the fan-out of an event failed"
+                );
+            }
+        }
+        Ok(None)
+    }
+
+    /// Gives attempts back, as far as the database lets it: one that is not given back costs an
+    /// event one of its five.
+    async fn refund(&self, round: &Round) {
+        let seqs: Vec<i64> = round.iter().map(|(failure, _)| failure.seq).collect();
+        if seqs.is_empty() {
+            return;
+        }
+        if let Err(error) = self.store.refund_failures(&seqs).await {
+            tracing::debug!(%error, "attempts could not be given back");
+        }
+    }
+
+    /// Poisons an event whose every attempt ended without a word.
+    async fn poison_silent(&self, failure: Failure) -> Result<(), Error> {
+        let most = self.config.attempts_max;
+        let text = format!("the process died in each of {most} attempts to fan this event out");
+        self.store.note_failure(failure, &text, most).await?;
+        tracing::error!(seq = failure.seq, error = text, "an event is poisoned");
+        Ok(())
+    }
+}
+
+/// Whether several events failed alike while nothing succeeded.
+fn is_outage(succeeded: usize, round: &Round) -> bool {
+    let Some((_, first)) = round.first() else { return false };
+    succeeded == 0
+        && round.len() >= ALIKE
+        && round.iter().all(|(_, error)| cause(error) == cause(first))
+}
+
+/// Whether an error says something about the database or its set-up rather than about the event.
+fn is_the_databases(error: &Error) -> bool {
+    error.is_transient()
+        || matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Schema | ErrorKind::Busy)
+        // Missing grants, and a statement that was cancelled from outside.
+        || matches!(error.sqlstate(), Some("42501" | "57014"))
+}
+
+/// What makes two errors alike.
+fn cause(error: &Error) -> (ErrorKind, Option<&str>) {
+    (error.kind(), error.sqlstate())
+}
+
+/// The error with its causes, fit to be stored.
+fn describe(error: &Error) -> String {
+    postrider_core::text::storable(&super::super::chain(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(seq: i64, sqlstate: &str) -> (Failure, Error) {
+        let error = crate::TransactionError::new("x").sqlstate(sqlstate).into();
+        (Failure { seq, attempt: 1 }, error)
+    }
+
+    #[test]
+    fn one_event_that_fails_alone_is_no_outage() {
+        assert!(!is_outage(0, &vec![failed(1, "22012")]));
+    }
+
+    #[test]
+    fn several_events_that_fail_alike_with_none_succeeding_are_an_outage() {
+        let alike = vec![failed(1, "P0001"), failed(2, "P0001"), failed(3, "P0001")];
+        assert!(is_outage(0, &alike));
+        assert!(!is_outage(1, &alike));
+        assert!(!is_outage(0, &vec![failed(1, "P0001"), failed(2, "22012"), failed(3, "P0001")]));
+    }
+
+    #[test]
+    fn a_lost_connection_a_failover_and_a_missing_grant_are_the_databases() {
+        for sqlstate in ["08006", "57P01", "25006", "40P01", "42501", "42P01", "53300"] {
+            assert!(is_the_databases(&failed(1, sqlstate).1), "{sqlstate}");
+        }
+        assert!(!is_the_databases(&failed(1, "22012").1));
+    }
+}

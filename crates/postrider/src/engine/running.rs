@@ -1,0 +1,274 @@
+//! A running engine: its tasks, how they are started and how they are stopped.
+//!
+//! How it fails: a task that panics is a bug; it is logged and the engine stops, so that the process
+//! does not live on without it. Invariants: at a stop the relay goes first, then the workers; the
+//! lease is renewed until the last handler has ended; a lost session is replaced by a new one.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use postrider_core::Subscription;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use super::handler::Handler;
+use super::relay::{Relay, RelayConfig};
+use super::session::{self, Kept};
+use super::wake::Wakes;
+use super::worker::{Registered, Stop, Worker, WorkerConfig};
+use super::{listener, maintenance};
+use crate::store::Store;
+use crate::{Database, Error};
+
+/// The wait between attempts to open a new session.
+const SESSION_AGAIN: Duration = Duration::from_secs(1);
+
+/// What the builder hands over.
+pub(crate) struct Parts {
+    pub(crate) store: Store,
+    pub(crate) database: Database,
+    pub(crate) subscriptions: Vec<Subscription>,
+    pub(crate) handlers: Vec<Handler>,
+    pub(crate) queues: HashMap<String, usize>,
+    pub(crate) name: String,
+    pub(crate) relay: Option<RelayConfig>,
+    pub(crate) listens: bool,
+    pub(crate) poll: Duration,
+    pub(crate) lease: Duration,
+    pub(crate) drain_limit: Duration,
+    pub(crate) waiters_max: usize,
+}
+
+/// What the sessions of one engine share.
+struct Shared {
+    store: Store,
+    subscriptions: Vec<Subscription>,
+    handlers: Vec<Handler>,
+    queues: HashMap<String, usize>,
+    name: String,
+    runs_relay: bool,
+    poll: Duration,
+    lease: Duration,
+    drain_limit: Duration,
+    wakes: Arc<Wakes>,
+}
+
+/// A running engine. Dropping it stops the loops at once; running jobs are then rescued by others
+/// when the lease ends. Prefer [`Handle::shutdown`].
+pub struct Handle {
+    pub(super) store: Store,
+    pub(super) wakes: Arc<Wakes>,
+    pub(super) waiters: Arc<Semaphore>,
+    stop_relay: watch::Sender<bool>,
+    stop_worker: watch::Sender<bool>,
+    stop_rest: watch::Sender<bool>,
+    relay: Option<JoinHandle<()>>,
+    worker: Option<JoinHandle<()>>,
+    rest: Vec<JoinHandle<()>>,
+}
+
+/// Opens the session and starts every task.
+pub(crate) async fn start(parts: Parts) -> Result<Handle, Error> {
+    let wakes = Arc::new(Wakes::new());
+    let on_duty = Arc::new(AtomicBool::new(false));
+    let (stop_relay, relay_stops) = watch::channel(false);
+    let (stop_worker, worker_stops) = watch::channel(false);
+    let (stop_rest, rest_stops) = watch::channel(false);
+    let store = parts.store.clone();
+    let shared = Shared {
+        store: parts.store,
+        subscriptions: parts.subscriptions,
+        handlers: parts.handlers,
+        queues: parts.queues,
+        name: parts.name,
+        runs_relay: parts.relay.is_some(),
+        poll: parts.poll,
+        lease: parts.lease,
+        drain_limit: parts.drain_limit,
+        wakes: Arc::clone(&wakes),
+    };
+    let session = shared.open_session().await?;
+    let mut rest = vec![tokio::spawn(maintenance::run(store.clone(), rest_stops.clone()))];
+    if parts.listens {
+        rest.push(tokio::spawn(listener::run(
+            parts.database.clone(),
+            store.schema.clone(),
+            Arc::clone(&wakes),
+            Arc::clone(&on_duty),
+            rest_stops,
+        )));
+    }
+    let relay = parts.relay.map(|config| {
+        let relay = Relay::new(store.clone(), config, Arc::clone(&wakes), parts.database, on_duty);
+        tokio::spawn(relay.run(session.id, relay_stops))
+    });
+    let worker = tokio::spawn(shared.run_sessions(session, worker_stops));
+    let waiters = Arc::new(Semaphore::new(parts.waiters_max));
+    let worker = Some(worker);
+    Ok(Handle { store, wakes, waiters, stop_relay, stop_worker, stop_rest, relay, worker, rest })
+}
+
+/// An open session with the handlers that it registered.
+struct Session {
+    id: Uuid,
+    config: Arc<WorkerConfig>,
+}
+
+impl Shared {
+    /// Opens a session and registers the handlers under it.
+    async fn open_session(&self) -> Result<Session, Error> {
+        let id = Uuid::new_v4();
+        self.store.open_session(id, &self.name, self.runs_relay, self.lease).await?;
+        let declared = match self.subscriptions.is_empty() {
+            true => Vec::new(),
+            false => self.store.declare(&[], &self.subscriptions, Some(id)).await?.subscription_ids,
+        };
+        let registered = declared
+            .into_iter()
+            .zip(self.subscriptions.iter().zip(&self.handlers))
+            .map(|(id, (subscription, handler))| {
+                let registered = Registered {
+                    name: subscription.name.as_str().into(),
+                    policy: subscription.policy.clone(),
+                    handler: handler.clone(),
+                };
+                (id, registered)
+            })
+            .collect();
+        let config = WorkerConfig {
+            queues: self.queues.clone(),
+            registered,
+            poll: self.poll,
+            drain_limit: self.drain_limit,
+        };
+        Ok(Session { id, config: Arc::new(config) })
+    }
+
+    /// Runs one session after another until told to stop.
+    async fn run_sessions(self, mut session: Session, mut stop: watch::Receiver<bool>) {
+        loop {
+            match self.run_session(&session, stop.clone()).await {
+                Kept::Stopped => break,
+                Kept::Lost => {}
+            }
+            session = loop {
+                match self.open_session().await {
+                    Ok(session) => break session,
+                    Err(error) => tracing::warn!(%error, "no new session could be opened yet"),
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(SESSION_AGAIN) => {}
+                    _ = stop.wait_for(|stop| *stop) => return,
+                }
+            };
+        }
+        if let Err(error) = self.store.close_session(session.id).await {
+            tracing::debug!(%error, "the session could not be closed; its lease will run out");
+        }
+    }
+
+    /// Runs one session to its end: claims until told to stop, then drains, renewing all along.
+    async fn run_session(&self, session: &Session, mut stop: watch::Receiver<bool>) -> Kept {
+        let (cancelled, cancelled_jobs) = mpsc::unbounded_channel();
+        let (stop_keeper, keeper_stops) = watch::channel(false);
+        let (stop_this, this_stops) = watch::channel(Stop::Not);
+        let keeper =
+            session::keep(self.store.clone(), session.id, self.lease, cancelled, keeper_stops);
+        let mut keeper = tokio::spawn(keeper);
+        let (worker, settling) = Worker::new(
+            self.store.clone(),
+            session.id,
+            Arc::clone(&session.config),
+            Arc::clone(&self.wakes),
+        );
+        let mut working = tokio::spawn(async move {
+            worker.run(this_stops, cancelled_jobs).await;
+            // The settler ends when the last attempt has sent its outcome.
+            let _ = settling.await;
+        });
+        let mut lost = false;
+        tokio::select! {
+            kept = &mut keeper => lost = kept.unwrap_or(Kept::Lost) == Kept::Lost,
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+        stop_this.send_replace(if lost { Stop::SessionLost } else { Stop::Gracefully });
+        while !lost && !working.is_finished() {
+            tokio::select! {
+                _ = &mut working => break,
+                kept = &mut keeper => {
+                    lost = kept.unwrap_or(Kept::Lost) == Kept::Lost;
+                    stop_this.send_replace(Stop::SessionLost);
+                }
+            }
+        }
+        stop_keeper.send_replace(true);
+        if lost {
+            working.abort();
+            return Kept::Lost;
+        }
+        Kept::Stopped
+    }
+}
+
+impl Handle {
+    /// Runs until `shutdown` is ready, then stops in order.
+    pub async fn run_until(self, shutdown: impl Future<Output = ()> + Send) {
+        shutdown.await;
+        self.shutdown().await;
+    }
+
+    /// Stops in order: the relay finishes its pass, workers claim nothing more, handlers get the
+    /// drain limit (20 s unless set otherwise) to finish; what is unfinished then goes back to
+    /// pending, not failed and not lost. The lease is renewed until the end.
+    pub async fn shutdown(mut self) {
+        self.stop_relay.send_replace(true);
+        if let Some(relay) = self.relay.take() {
+            joined(relay, "relay").await;
+        }
+        self.stop_worker.send_replace(true);
+        if let Some(worker) = self.worker.take() {
+            joined(worker, "worker").await;
+        }
+        self.stop_rest.send_replace(true);
+        for task in self.rest.drain(..) {
+            joined(task, "maintenance").await;
+        }
+    }
+
+    /// Moves the engine's clock forward, for tests: what is due in the future becomes due now.
+    pub fn advance_clock(&self, by: Duration) {
+        self.store.clock.advance(by);
+        self.wakes.everything();
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        for task in self.relay.iter().chain(&self.worker).chain(&self.rest) {
+            task.abort();
+        }
+    }
+}
+
+async fn joined(task: JoinHandle<()>, name: &str) {
+    if let Err(error) = task.await
+        && error.is_panic()
+    {
+        tracing::error!(task = name, "a task of the engine panicked; please report it");
+    }
+}
+
+/// The name of this process for people: host and process id.
+pub(crate) fn process_name() -> String {
+    let host = std::env::var("HOSTNAME")
+        .ok()
+        .or_else(|| std::fs::read_to_string("/etc/hostname").ok())
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "localhost".to_owned());
+    format!("{host}:{}", std::process::id())
+}

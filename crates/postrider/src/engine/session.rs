@@ -1,0 +1,68 @@
+//! The session of a process: its lease, renewed while the process lives.
+//!
+//! How it fails: a renewal that finds the session ended, or none that gets through for the length of
+//! the lease, means that the session is lost: its handlers are stopped, their results refused, and
+//! a new session is opened. Invariant: a lost session never renews again.
+
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::store::Store;
+
+/// How long a session lives without being renewed. A killed process has its jobs elsewhere at most
+/// this plus the rescue's period later.
+pub(crate) const LEASE: Duration = Duration::from_secs(15);
+/// How often it is renewed: three chances within a lease.
+pub(crate) const RENEW_EVERY: Duration = Duration::from_secs(5);
+
+/// How the keeper of a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// It was told to stop; the session is still good.
+    Stopped,
+    /// The session was lost.
+    Lost,
+}
+
+/// Renews `session` until `stop` turns true or the session is lost; passes the ids of jobs that
+/// were asked to stop on.
+pub(crate) async fn keep(
+    store: Store,
+    session: Uuid,
+    lease: Duration,
+    cancelled: mpsc::UnboundedSender<Vec<i64>>,
+    mut stop: watch::Receiver<bool>,
+) -> Kept {
+    let every = lease / 3;
+    let mut renewed_at = Instant::now();
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(every) => {}
+            _ = stop.wait_for(|stop| *stop) => return Kept::Stopped,
+        }
+        let asked_at = Instant::now();
+        let deadline = lease.saturating_sub(renewed_at.elapsed());
+        match tokio::time::timeout(deadline, store.renew_session(session, lease)).await {
+            Ok(Ok(Some(jobs))) => {
+                renewed_at = asked_at;
+                if !jobs.is_empty() {
+                    // The worker is gone only when the engine is stopping anyway.
+                    let _ = cancelled.send(jobs);
+                }
+            }
+            Ok(Ok(None)) => {
+                tracing::warn!(%session, "this process was taken for dead; it starts a new session");
+                return Kept::Lost;
+            }
+            Ok(Err(error)) => tracing::warn!(%error, "the session could not be renewed"),
+            Err(_) => tracing::warn!("renewing the session took too long"),
+        }
+        if renewed_at.elapsed() >= lease {
+            tracing::warn!(%session, "the lease ran out unrenewed; its handlers are stopped");
+            return Kept::Lost;
+        }
+    }
+}

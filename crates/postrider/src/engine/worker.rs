@@ -1,0 +1,251 @@
+//! The worker: claims jobs under the process's session, runs their handlers, has them settled.
+//!
+//! How it fails: a claim that fails is tried again after a moment; a handler that panics, fails or
+//! runs too long ends its attempt. Invariants: a job runs only while its queue has room, and its
+//! room is free again only when its outcome is settled or known to be stale; only subscriptions
+//! that this process registered a handler for are claimed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::AbortHandle;
+use uuid::Uuid;
+
+use super::attempt::{self, Finished};
+use super::handler::{Delivery, Handler};
+use super::relay::jittered;
+use super::settle::Settler;
+use super::wake::Wakes;
+use crate::store::{Claimed, Store};
+use crate::{JobLease, Policy, Recorder};
+
+/// Most jobs of one claim: more would make the lease row and the transaction long.
+const CLAIM_MAX: usize = 500;
+/// How long to wait after a claim that failed.
+const CLAIM_AGAIN: Duration = Duration::from_millis(500);
+
+/// A subscription that this process handles.
+#[derive(Clone)]
+pub(crate) struct Registered {
+    pub(crate) name: Arc<str>,
+    pub(crate) policy: Policy,
+    pub(crate) handler: Handler,
+}
+
+/// A queue of this process: its limit and how many of its jobs are unsettled.
+#[derive(Debug)]
+struct Queue {
+    limit: usize,
+    subscriptions: Vec<i32>,
+    unsettled: Arc<AtomicUsize>,
+}
+
+impl Queue {
+    fn room(&self) -> usize {
+        self.limit.saturating_sub(self.unsettled.load(Ordering::Acquire))
+    }
+}
+
+/// Everything that does not change while the engine runs.
+pub(crate) struct WorkerConfig {
+    /// Limits by queue name.
+    pub(crate) queues: HashMap<String, usize>,
+    /// Handlers by subscription id.
+    pub(crate) registered: HashMap<i32, Registered>,
+    /// How often to look for due jobs without being woken.
+    pub(crate) poll: Duration,
+    /// How long running handlers may take to finish at a stop.
+    pub(crate) drain_limit: Duration,
+}
+
+/// The worker of one session.
+pub(crate) struct Worker {
+    store: Store,
+    session: Uuid,
+    config: Arc<WorkerConfig>,
+    wakes: Arc<Wakes>,
+    recorder: Arc<Recorder>,
+    queues: Vec<Queue>,
+    running: HashMap<i64, (JobLease, AbortHandle)>,
+    finished: mpsc::UnboundedSender<Finished>,
+    ended: mpsc::UnboundedReceiver<JobLease>,
+    ended_sender: mpsc::UnboundedSender<JobLease>,
+}
+
+/// Why a worker stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Go on.
+    Not,
+    /// Claim nothing more, let handlers finish for a while, put the rest back.
+    Gracefully,
+    /// The session is lost: stop the handlers, settle nothing.
+    SessionLost,
+}
+
+impl Worker {
+    /// Starts the settler and returns the worker.
+    pub(crate) fn new(
+        store: Store,
+        session: Uuid,
+        config: Arc<WorkerConfig>,
+        wakes: Arc<Wakes>,
+    ) -> (Self, tokio::task::JoinHandle<()>) {
+        let (finished, settle_these) = mpsc::unbounded_channel();
+        let (ended_sender, ended) = mpsc::unbounded_channel();
+        let settler = Settler::new(store.clone(), session, Arc::clone(&wakes));
+        let settling = tokio::spawn(settler.run(settle_these));
+        let mut queues: HashMap<&str, Queue> = HashMap::new();
+        for (id, registered) in &config.registered {
+            let name = registered.policy.queue.as_str();
+            let limit = config.queues.get(name).copied().unwrap_or(super::QUEUE_LIMIT_DEFAULT);
+            let fresh = || Queue { limit, subscriptions: Vec::new(), unsettled: Arc::default() };
+            queues.entry(name).or_insert_with(fresh).subscriptions.push(*id);
+        }
+        let queues = queues.into_values().collect();
+        let recorder = Arc::new(Recorder::new(&store.schema));
+        let worker = Self {
+            store,
+            session,
+            config,
+            wakes,
+            recorder,
+            queues,
+            running: HashMap::new(),
+            finished,
+            ended,
+            ended_sender,
+        };
+        (worker, settling)
+    }
+
+    /// Claims and runs until told to stop.
+    pub(crate) async fn run(
+        mut self,
+        mut stop: watch::Receiver<Stop>,
+        mut cancelled: mpsc::UnboundedReceiver<Vec<i64>>,
+    ) {
+        while *stop.borrow() == Stop::Not {
+            let wait = match self.fill().await {
+                Ok(true) => Duration::ZERO,
+                Ok(false) => jittered(self.config.poll),
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "a claim failed");
+                    CLAIM_AGAIN
+                }
+            };
+            if wait.is_zero() {
+                self.forget_ended();
+                tokio::task::yield_now().await;
+                continue;
+            }
+            tokio::select! {
+                () = self.wakes.work.notified() => {}
+                () = tokio::time::sleep(wait) => {}
+                Some(jobs) = cancelled.recv() => self.cancel(&jobs),
+                Some(lease) = self.ended.recv() => self.forget(lease),
+                _ = stop.wait_for(|stop| *stop != Stop::Not) => {}
+            }
+        }
+        let lost = *stop.borrow() == Stop::SessionLost;
+        self.finish(lost, &mut stop).await;
+    }
+
+    /// Claims for every queue with room. Returns whether there may be more to claim at once.
+    async fn fill(&mut self) -> Result<bool, crate::Error> {
+        let mut more = false;
+        for index in 0..self.queues.len() {
+            let queue = &self.queues[index];
+            let room = queue.room().min(CLAIM_MAX);
+            if room == 0 {
+                continue;
+            }
+            let most = i64::try_from(room).unwrap_or(i64::MAX);
+            let claimed = self.store.claim_jobs(self.session, &queue.subscriptions, most).await?;
+            more |= !claimed.is_empty() && claimed.len() <= room;
+            let lease_jobs = Arc::new(AtomicUsize::new(claimed.len()));
+            for job in claimed {
+                self.start(index, job, &lease_jobs);
+            }
+        }
+        Ok(more && self.queues.iter().any(|queue| queue.room() > 0))
+    }
+
+    /// Starts the handler of a claimed job.
+    fn start(&mut self, queue: usize, job: Claimed, lease_jobs: &Arc<AtomicUsize>) {
+        let Some(registered) = self.config.registered.get(&job.subscription_id).cloned() else {
+            // Claims name the registered subscriptions only.
+            tracing::error!(job = job.lease.job_id, "claimed a job without a handler");
+            return;
+        };
+        let lease = job.lease;
+        let is_replay = job.origin != "fanout";
+        let delivery = Delivery::new(
+            job.event,
+            Arc::clone(&registered.name),
+            job.attempt,
+            is_replay,
+            lease,
+            Arc::clone(&self.recorder),
+        );
+        let unsettled = Arc::clone(&self.queues[queue].unsettled);
+        unsettled.fetch_add(1, Ordering::AcqRel);
+        let attempts_left = registered.policy.max_attempts + job.extra_attempts - job.attempt;
+        let abort = attempt::start(
+            attempt::Attempt {
+                registered,
+                delivery,
+                attempts_left,
+                unsettled,
+                lease_jobs: Arc::clone(lease_jobs),
+            },
+            self.store.clone(),
+            self.finished.clone(),
+            self.ended_sender.clone(),
+        );
+        self.running.insert(lease.job_id, (lease, abort));
+    }
+
+    /// Stops the handlers of jobs that were called off.
+    fn cancel(&mut self, jobs: &[i64]) {
+        for job in jobs {
+            if let Some((_, abort)) = self.running.get(job) {
+                abort.abort();
+            }
+        }
+    }
+
+    fn forget(&mut self, lease: JobLease) {
+        if self.running.get(&lease.job_id).is_some_and(|(held, _)| *held == lease) {
+            self.running.remove(&lease.job_id);
+        }
+    }
+
+    fn forget_ended(&mut self) {
+        while let Ok(lease) = self.ended.try_recv() {
+            self.forget(lease);
+        }
+    }
+
+    /// Lets handlers finish, within the limit, then stops the rest. At a lost session there is
+    /// nothing to wait for: whatever they return is stale.
+    async fn finish(&mut self, lost: bool, stop: &mut watch::Receiver<Stop>) {
+        if !lost {
+            let deadline = tokio::time::Instant::now() + self.config.drain_limit;
+            while !self.running.is_empty() {
+                tokio::select! {
+                    Some(lease) = self.ended.recv() => self.forget(lease),
+                    () = tokio::time::sleep_until(deadline) => break,
+                    _ = stop.wait_for(|stop| *stop == Stop::SessionLost) => break,
+                }
+            }
+        }
+        for (lease, abort) in self.running.values() {
+            tracing::debug!(job = lease.job_id, "stopping an unfinished handler");
+            abort.abort();
+        }
+    }
+}

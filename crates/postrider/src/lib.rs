@@ -1,0 +1,32 @@
+#![doc = include_str!("../README.md")]
+
+mod error;
+mod record;
+mod schema;
+
+#[cfg(feature = "engine")]
+pub mod admin;
+#[cfg(feature = "engine")]
+mod connect;
+#[cfg(feature = "engine")]
+mod engine;
+#[cfg(feature = "engine")]
+pub mod migrate;
+#[cfg(feature = "engine")]
+mod sql;
+#[cfg(feature = "engine")]
+mod store;
+
+pub use error::{Blame, Error, ErrorKind};
+pub use postrider_core::{
+    Backoff, Event, EventType, Exposure, Glob, Globs, HandlerError, Headers, IntoOutcome, Invalid,
+    JobState, NewEvent, Origin, Outcome, Payload, Policy, Priority, Settled, SinkKind,
+    Subscription, TypeName,
+};
+pub use record::{JobLease, Recorder, Transaction, TransactionError, TypedEvent};
+pub use schema::{DEFAULT_SCHEMA, Schema};
+
+#[cfg(feature = "engine")]
+pub use connect::Database;
+#[cfg(feature = "engine")]
+pub use engine::{Awaited, Delivery, Engine, EngineBuilder, Handle};

@@ -1,0 +1,89 @@
+//! Every statement of the engine, rendered for one schema.
+//!
+//! How it fails: it does not. Invariants: SQL text lives in `sql/`, one file each, with the types
+//! of its parameters here; a statement is the same text for every call, so that a prepared plan is
+//! found again.
+
+use tokio_postgres::types::Type;
+
+use crate::Schema;
+
+/// A statement and the types of its parameters.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) name: &'static str,
+    pub(crate) text: String,
+    pub(crate) types: &'static [Type],
+}
+
+macro_rules! statements {
+    ($($(#[$doc:meta])* $name:ident: [$($file:literal),+] ($($type:ident),*);)+) => {
+        /// The statements by name.
+        #[derive(Debug)]
+        pub(crate) struct Statements { $($(#[$doc])* pub(crate) $name: Statement,)+ }
+
+        impl Statements {
+            /// Renders all statements for `schema`.
+            pub(crate) fn new(schema: &Schema) -> Self {
+                Self { $($name: Statement {
+                    name: stringify!($name),
+                    text: schema.render(concat!($(include_str!(concat!("../sql/queries/", $file, ".sql"))),+)),
+                    types: { const TYPES: &[Type] = &[$(Type::$type),*]; TYPES },
+                },)+ }
+            }
+
+            /// All of them, for tests that prepare each.
+            pub(crate) fn all(&self) -> Vec<&Statement> {
+                vec![$(&self.$name),+]
+            }
+        }
+    };
+}
+
+statements! {
+    bell_ring: ["bell_ring"] (TEXT);
+    claim_jobs: ["claim_jobs"] (UUID, INT4_ARRAY, INT8, INT8);
+    fanout_batch: ["fanout_claim", "fanout_jobs"] (INT8, INT4, INT8);
+    fanout_one: ["fanout_retry_claim", "fanout_jobs"] (INT8, INT4, INT8);
+    deleted_cancel: ["deleted_cancel"] (INT8, INT8);
+    event_day_drop: ["event_day_drop"] (DATE, INT4);
+    event_kept_forget: ["event_kept_forget"] (INT8, INT8);
+    failure_claim: ["failure_claim"] (INT8, INT8);
+    failure_suspect: ["failure_suspect"] (INT8, INT8, INT8);
+    failure_note: ["failure_note"] (INT8, INT4, TEXT, INT4, INT8);
+    failure_refund: ["failure_refund"] (INT8_ARRAY);
+    fanned_out: ["fanned_out"] (UUID_ARRAY);
+    filter_error: ["filter_error"] (JSONB);
+    floor_probe: ["floor_probe"] ();
+    floor_settle: ["floor_settle"] (INT8);
+    handled: ["handled"] (UUID, TEXT);
+    history_day_drop: ["history_day_drop"] (TEXT, DATE);
+    lease_release: ["lease_release"] (INT8_ARRAY);
+    rescue_jobs: ["rescue_jobs"] (INT4, INT8);
+    partitions_make: ["partitions_make"] (INT4, INT8);
+    partitions_old: ["partitions_old"] (INT8);
+    record_key_forget: ["record_key_forget"] (INT8, INT8);
+    registration_put: ["registration_put"] (UUID, INT4, TEXT_ARRAY);
+    route_clear: ["route_clear"] (TEXT_ARRAY, INT4_ARRAY);
+    route_insert: ["route_insert"] (TEXT_ARRAY, INT4_ARRAY);
+    routing_bump: ["routing_bump"] ();
+    routing_lock: ["routing_lock"] ();
+    routing_share: ["routing_share"] ();
+    session_bury: ["session_bury"] ();
+    session_close: ["session_close"] (UUID);
+    session_forget: ["session_forget"] ();
+    session_open: ["session_open"] (UUID, TEXT, TEXT, BOOL, INT8);
+    session_others: ["session_others"] (UUID);
+    session_renew: ["session_renew"] (UUID, INT8);
+    settle_completed: ["settle_completed"] (INT8_ARRAY, INT8_ARRAY, JSONB_ARRAY, UUID, INT8);
+    settle_discarded: ["settle_discarded"] (INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, UUID, INT8);
+    settle_pending: ["settle_pending"] (INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, UUID, INT8);
+    subscription_delete: ["subscription_delete"] (TEXT);
+    subscription_globs: ["subscription_globs"] (INT4, TEXT_ARRAY);
+    subscription_insert: ["subscription_insert"] (TEXT, TEXT_ARRAY, TEXT, TEXT, TEXT, BOOL, TEXT, INT4, JSONB, INT8, INT2, INT4);
+    subscription_list: ["subscription_list"] ();
+    subscription_pause: ["subscription_pause"] (TEXT, BOOL);
+    subscription_update: ["subscription_update"] (INT4, TEXT_ARRAY, TEXT, TEXT, TEXT, BOOL, TEXT, INT4, JSONB, INT8, INT2, INT4);
+    type_declare: ["type_declare"] (TEXT, TEXT, TEXT, INT4);
+    type_list: ["type_list"] ();
+}

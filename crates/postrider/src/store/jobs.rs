@@ -1,0 +1,173 @@
+//! What workers ask of the database.
+//!
+//! How it fails: the database's error; a failed settle has changed nothing and may be repeated.
+//! Invariant: a settle changes a job only while it is held under the token that is given.
+
+use std::collections::{BTreeMap, HashSet};
+
+use postrider_core::{Event, Payload};
+use serde_json::value::RawValue;
+use time::OffsetDateTime;
+use tokio_postgres::Row;
+use tokio_postgres::types::Json;
+use uuid::Uuid;
+
+use super::{Param, Store};
+use crate::{Error, ErrorKind, JobLease};
+
+/// A job that this session just claimed.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    pub(crate) lease: JobLease,
+    pub(crate) subscription_id: i32,
+    /// The number of this attempt, 1 for the first.
+    pub(crate) attempt: i32,
+    /// Attempts that a person added by retrying it.
+    pub(crate) extra_attempts: i32,
+    pub(crate) origin: String,
+    pub(crate) event: Event,
+}
+
+/// A running job that goes back to pending.
+#[derive(Debug)]
+pub(crate) struct PendingAgain {
+    pub(crate) lease: JobLease,
+    pub(crate) delay_us: i64,
+    /// `retry`, `snoozed` or `released`.
+    pub(crate) outcome: &'static str,
+    pub(crate) error: Option<String>,
+    /// Whether the handler may have settled the job itself, so that finding nothing is no surprise.
+    pub(crate) may_be_settled: bool,
+}
+
+/// A running job that ends without success.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) lease: JobLease,
+    /// `discarded` or `cancelled`.
+    pub(crate) state: &'static str,
+    pub(crate) error: Option<String>,
+    /// As [`PendingAgain::may_be_settled`].
+    pub(crate) may_be_settled: bool,
+}
+
+impl Store {
+    /// Claims up to `most` due jobs of one of `subscriptions`.
+    pub(crate) async fn claim_jobs(
+        &self,
+        session: Uuid,
+        subscriptions: &[i32],
+        most: i64,
+    ) -> Result<Vec<Claimed>, Error> {
+        let params: &[Param<'_>] = &[&session, &subscriptions, &most, &self.clock.shift()];
+        let rows = self.query(&self.statements.claim_jobs, params).await?;
+        rows.iter().map(claimed).collect()
+    }
+
+    /// Settles jobs as completed; returns the ids that were.
+    pub(crate) async fn settle_completed(
+        &self,
+        session: Uuid,
+        done: &[(JobLease, Option<Box<RawValue>>)],
+    ) -> Result<HashSet<i64>, Error> {
+        let ids: Vec<i64> = done.iter().map(|(lease, _)| lease.job_id).collect();
+        let tokens: Vec<i64> = done.iter().map(|(lease, _)| lease.token).collect();
+        let outputs: Vec<Option<Json<&RawValue>>> =
+            done.iter().map(|(_, output)| output.as_deref().map(Json)).collect();
+        let params: &[Param<'_>] = &[&ids, &tokens, &outputs, &session, &self.clock.shift()];
+        settled(self.query(&self.statements.settle_completed, params).await?)
+    }
+
+    /// Puts running jobs back; returns the ids that were.
+    pub(crate) async fn settle_pending(
+        &self,
+        session: Uuid,
+        back: &[PendingAgain],
+    ) -> Result<HashSet<i64>, Error> {
+        let ids: Vec<i64> = back.iter().map(|job| job.lease.job_id).collect();
+        let tokens: Vec<i64> = back.iter().map(|job| job.lease.token).collect();
+        let delays: Vec<i64> = back.iter().map(|job| job.delay_us).collect();
+        let outcomes: Vec<&str> = back.iter().map(|job| job.outcome).collect();
+        let errors: Vec<Option<&str>> = back.iter().map(|job| job.error.as_deref()).collect();
+        let params: &[Param<'_>] =
+            &[&ids, &tokens, &delays, &outcomes, &errors, &session, &self.clock.shift()];
+        settled(self.query(&self.statements.settle_pending, params).await?)
+    }
+
+    /// Ends running jobs without success; returns the ids that were.
+    pub(crate) async fn settle_ended(
+        &self,
+        session: Uuid,
+        ended: &[Ended],
+    ) -> Result<HashSet<i64>, Error> {
+        let ids: Vec<i64> = ended.iter().map(|job| job.lease.job_id).collect();
+        let tokens: Vec<i64> = ended.iter().map(|job| job.lease.token).collect();
+        let states: Vec<&str> = ended.iter().map(|job| job.state).collect();
+        let errors: Vec<Option<&str>> = ended.iter().map(|job| job.error.as_deref()).collect();
+        let params: &[Param<'_>] =
+            &[&ids, &tokens, &states, &errors, &session, &self.clock.shift()];
+        settled(self.query(&self.statements.settle_discarded, params).await?)
+    }
+
+    /// Deletes those of the leases that hold no job any more.
+    pub(crate) async fn release_leases(&self, tokens: &[i64]) -> Result<(), Error> {
+        self.query(&self.statements.lease_release, &[&tokens]).await?;
+        Ok(())
+    }
+
+    /// Takes jobs back from sessions that have ended, up to `leases_max` leases at a time. Returns
+    /// how many leases were looked at and how many jobs were freed.
+    pub(crate) async fn rescue_jobs(&self, leases_max: i32) -> Result<(usize, i64), Error> {
+        let params: &[Param<'_>] = &[&leases_max, &self.clock.shift()];
+        let rows = self.query(&self.statements.rescue_jobs, params).await?;
+        let Some(row) = rows.first() else { return Ok((0, 0)) };
+        let tokens: Vec<i64> = row.try_get("tokens")?;
+        if !tokens.is_empty() {
+            self.release_leases(&tokens).await?;
+        }
+        Ok((tokens.len(), row.try_get("rescued")?))
+    }
+}
+
+fn settled(rows: Vec<Row>) -> Result<HashSet<i64>, Error> {
+    rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
+}
+
+fn claimed(row: &Row) -> Result<Claimed, Error> {
+    Ok(Claimed {
+        lease: JobLease { job_id: row.try_get("id")?, token: row.try_get("lease_token")? },
+        subscription_id: row.try_get("subscription_id")?,
+        attempt: row.try_get("attempt")?,
+        extra_attempts: row.try_get("extra_attempts")?,
+        origin: row.try_get("origin")?,
+        event: event(row)?,
+    })
+}
+
+/// Reads an event from a row that names its columns as the table does, the id as `event_id`.
+pub(crate) fn event(row: &Row) -> Result<Event, Error> {
+    let gone = || {
+        Error::new(ErrorKind::Bug, "a job's event has no row in event")
+            .with_hint("its partition was dropped or its row deleted by hand")
+    };
+    let data: Option<Json<Box<RawValue>>> = row.try_get("data")?;
+    let headers: Option<Json<BTreeMap<String, String>>> = row.try_get("headers")?;
+    let payload = match data {
+        Some(Json(text)) => Payload::Json(text),
+        None => Payload::Bytes {
+            content_type: row.try_get::<_, Option<String>>("content_type")?.ok_or_else(gone)?,
+            body: row.try_get::<_, Option<Vec<u8>>>("body")?.ok_or_else(gone)?,
+        },
+    };
+    Ok(Event {
+        id: row.try_get("event_id")?,
+        seq: row.try_get("seq")?,
+        tenant: row.try_get("tenant")?,
+        event_type: row.try_get("type")?,
+        subject: row.try_get("subject")?,
+        key: row.try_get("key")?,
+        occurred_at: row.try_get::<_, OffsetDateTime>("occurred_at")?,
+        payload,
+        headers: headers.map(|Json(headers)| headers).unwrap_or_default(),
+    })
+}

@@ -1,0 +1,169 @@
+//! What the relay asks of the database.
+//!
+//! How it fails: the database's error; a failed fan-out has changed nothing. Invariant: every
+//! fan-out runs in a transaction that holds the routing lock in share mode, taken before the
+//! statement's snapshot.
+
+use futures_util::try_join;
+use serde_json::value::RawValue;
+use tokio_postgres::types::Json;
+
+use super::{Store, micros};
+use crate::Error;
+use crate::sql::Statement;
+use std::time::Duration;
+
+/// What one fan-out transaction did.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Fanned {
+    /// Events that were fanned out.
+    pub(crate) events: i64,
+    /// Jobs that were made.
+    pub(crate) jobs: i64,
+    /// The largest sequence number among them.
+    pub(crate) last_seq: Option<i64>,
+    /// Whether the filter of a subscription failed on one of them.
+    pub(crate) filter_failed: bool,
+    /// Types that must be declared first; nothing was fanned out then.
+    pub(crate) undeclared: Vec<String>,
+}
+
+/// An owed event that failed before, claimed for one more try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) seq: i64,
+    /// The number of this attempt, 1 for the first.
+    pub(crate) attempt: i32,
+}
+
+/// What the floor needs to know about running transactions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FloorLook {
+    pub(crate) next_id: i64,
+    pub(crate) oldest_id: i64,
+    pub(crate) oldest_owed: Option<i64>,
+}
+
+impl Store {
+    /// Fans out up to `batch_max` owed events above `bound`, in one transaction.
+    pub(crate) async fn fan_out_batch(&self, bound: i64, batch_max: i32) -> Result<Fanned, Error> {
+        self.fan_out(&self.statements.fanout_batch, bound, batch_max).await
+    }
+
+    /// Fans out one event that failed before; `failure` was claimed and its attempt committed.
+    pub(crate) async fn fan_out_failure(&self, failure: Failure) -> Result<Fanned, Error> {
+        self.fan_out(&self.statements.fanout_one, failure.seq, failure.attempt).await
+    }
+
+    /// Lock, statement, notification and commit, without waiting in between. When the statement
+    /// fails the server turns the commit into a rollback, so nothing needs to be taken back.
+    async fn fan_out(
+        &self,
+        statement: &Statement,
+        first: i64,
+        second: i32,
+    ) -> Result<Fanned, Error> {
+        let mut connection = self.connection().await?;
+        let shift = self.clock.shift();
+        let transaction = connection.transaction().await?;
+        let rows = {
+            let params: &[super::Param<'_>] = &[&first, &second, &shift];
+            let (_, rows) = try_join!(
+                self.query_on(&transaction, &self.statements.routing_share, &[]),
+                self.query_on(&transaction, statement, params),
+            )?;
+            rows
+        };
+        let Some(row) = rows.first() else { return Ok(Fanned::default()) };
+        let undeclared: Option<Vec<String>> = row.try_get("undeclared")?;
+        if let Some(undeclared) = undeclared {
+            transaction.rollback().await?;
+            return Ok(Fanned { undeclared, ..Fanned::default() });
+        }
+        let filter_errors: Option<Json<Box<RawValue>>> = row.try_get("filter_errors")?;
+        let fanned = Fanned {
+            events: row.try_get("events")?,
+            jobs: row.try_get("jobs")?,
+            last_seq: row.try_get("last_seq")?,
+            filter_failed: filter_errors.is_some(),
+            undeclared: Vec::new(),
+        };
+        if fanned.events > 0 {
+            self.query_on(&transaction, &self.statements.bell_ring, &[&"fanned"]).await?;
+        }
+        transaction.commit().await?;
+        drop(connection);
+        if let Some(errors) = filter_errors {
+            self.query(&self.statements.filter_error, &[&errors]).await?;
+        }
+        Ok(fanned)
+    }
+
+    /// Moves the next owed event above `bound` to the failures, its first attempt counted.
+    pub(crate) async fn suspect_next(
+        &self,
+        bound: i64,
+        wait: Duration,
+    ) -> Result<Option<Failure>, Error> {
+        let params: &[super::Param<'_>] = &[&bound, &micros(wait), &self.clock.shift()];
+        let rows = self.query(&self.statements.failure_suspect, params).await?;
+        rows.first().map(failure).transpose()
+    }
+
+    /// Claims the next failed event whose turn it is and counts the attempt.
+    pub(crate) async fn claim_failure(&self, wait: Duration) -> Result<Option<Failure>, Error> {
+        let params: &[super::Param<'_>] = &[&micros(wait), &self.clock.shift()];
+        let rows = self.query(&self.statements.failure_claim, params).await?;
+        rows.first().map(failure).transpose()
+    }
+
+    /// Writes down why a try failed. Returns whether the event is poisoned now.
+    pub(crate) async fn note_failure(
+        &self,
+        failure: Failure,
+        error: &str,
+        attempts_max: i32,
+    ) -> Result<bool, Error> {
+        let shift = self.clock.shift();
+        let params: &[super::Param<'_>] =
+            &[&failure.seq, &failure.attempt, &error, &attempts_max, &shift];
+        let rows = self.query(&self.statements.failure_note, params).await?;
+        rows.first().map_or(Ok(false), |row| Ok(row.try_get("poisoned")?))
+    }
+
+    /// Gives an attempt back to events that failed for a reason that was not theirs.
+    pub(crate) async fn refund_failures(&self, seqs: &[i64]) -> Result<(), Error> {
+        self.query(&self.statements.failure_refund, &[&seqs]).await?;
+        Ok(())
+    }
+
+    /// The newest sequence number drawn so far.
+    pub(crate) async fn newest_seq(&self) -> Result<i64, Error> {
+        let rows = self.query(&self.statements.floor_probe, &[]).await?;
+        rows.first().map_or(Ok(0), |row| Ok(row.try_get("seq")?))
+    }
+
+    /// The running transactions and the oldest owed event above `floor`.
+    pub(crate) async fn floor_look(&self, floor: i64) -> Result<FloorLook, Error> {
+        let connection = self.connection().await?;
+        let rows = self.query_on(&connection, &self.statements.floor_settle, &[&floor]).await?;
+        let row = rows.first().ok_or_else(|| {
+            Error::new(crate::ErrorKind::Bug, "the floor statement returned no row")
+        })?;
+        Ok(FloorLook {
+            next_id: row.try_get("next_id")?,
+            oldest_id: row.try_get("oldest_id")?,
+            oldest_owed: row.try_get("oldest_owed")?,
+        })
+    }
+
+    /// Sends a word to every process of this schema.
+    pub(crate) async fn ring(&self, word: &str) -> Result<(), Error> {
+        self.query(&self.statements.bell_ring, &[&word]).await?;
+        Ok(())
+    }
+}
+
+fn failure(row: &tokio_postgres::Row) -> Result<Failure, Error> {
+    Ok(Failure { seq: row.try_get("seq")?, attempt: row.try_get("attempts")? })
+}

@@ -1,0 +1,6 @@
+//! Everything that needs PostgreSQL: one program, a database for each test.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on may say so by panicking")]
+
+mod fixture;
+mod path;
