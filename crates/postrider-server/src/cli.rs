@@ -22,7 +22,7 @@ mod up;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use context::{Context, Global};
 use fail::Failure;
 
@@ -44,8 +44,8 @@ Exit codes: 0 done, 1 a negative answer or a failed operation, 2 usage or config
 
 /// Transactional outbox, event bus and delivery engine on PostgreSQL.
 #[derive(Debug, Parser)]
-#[command(name = "postrider", version, propagate_version = true, after_help = AFTER_HELP)]
-#[command(max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "postrider", version, after_help = AFTER_HELP)]
+#[command(max_term_width = 100)]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -87,6 +87,11 @@ enum Command {
 
 /// Parses, runs, and says how it ended.
 pub(crate) fn main() -> ExitCode {
+    if std::env::args_os().len() == 1 {
+        // Whoever says nothing wants to know what can be said.
+        eprint!("{}", Cli::command().render_help());
+        return ExitCode::from(fail::USAGE);
+    }
     let cli = Cli::parse();
     // The demo and the completions need neither a database nor this runtime.
     let command = match cli.command {
@@ -135,8 +140,6 @@ async fn dispatch(command: Command, context: &Context) -> Result<ExitCode, Failu
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

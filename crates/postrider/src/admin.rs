@@ -82,10 +82,12 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// A page that was asked for with `limit` rows: a full one may have a successor.
-    fn new(items: Vec<T>, limit: i64, place: impl Fn(&T) -> i64) -> Self {
-        let full = i64::try_from(items.len()).is_ok_and(|length| length >= limit);
-        let next = items.last().filter(|_| full).map(place);
+    /// A page of `limit` rows from a look for one more, which tells whether there is another page.
+    fn new(mut items: Vec<T>, limit: i64, place: impl Fn(&T) -> i64) -> Self {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let more = items.len() > limit;
+        items.truncate(limit);
+        let next = items.last().filter(|_| more).map(place);
         Self { items, next }
     }
 }

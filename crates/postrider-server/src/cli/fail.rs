@@ -90,7 +90,8 @@ impl From<Error> for Failure {
         };
         let mut message = error.to_string();
         if let Some(below) = std::error::Error::source(&error)
-            && let Some(below) = below.downcast_ref::<Error>()
+            && let Some(below) = below.downcast_ref::<Error>().map(ToString::to_string)
+            && !message.contains(&below)
         {
             message.push_str(&format!(": {below}"));
         }

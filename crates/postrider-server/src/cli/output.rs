@@ -139,6 +139,7 @@ impl Table {
                     text.push_str(&" ".repeat(gap + 2));
                 }
             }
+            text.truncate(text.trim_end().len());
             text.push('\n');
             text
         };

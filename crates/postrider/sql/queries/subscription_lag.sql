@@ -7,7 +7,7 @@ from {schema}.subscription s
 cross join lateral (
   select count(*) as jobs from (
     select from {schema}.job j
-    where j.subscription_id = s.id and j.state = 'pending' limit $1 + 1) some) waiting
+    where j.subscription_id = s.id and j.state = 'pending' limit $1 + 1) counted) waiting
 cross join lateral (
   select min(head.due_at) as due_at
   from generate_series(1, 4) p(priority)

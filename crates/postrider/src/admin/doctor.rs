@@ -240,14 +240,14 @@ fn dead_processes(sessions: &[SessionLook]) -> Finding {
     if dead.is_empty() {
         return ok("dead processes", "none holds jobs");
     }
-    let found = format!("{} wait for rescue: {}", dead.len(), dead.join(", "));
+    let found = format!("jobs wait for rescue from {}", dead.join(", "));
     let advice = "a running engine rescues their jobs within seconds; if this stays, none runs";
     warn("dead processes", found, advice)
 }
 
 fn owed(backlog: &Backlog, sessions: &[SessionLook]) -> Finding {
     let Some(oldest) = backlog.oldest_age_ms else { return ok("backlog", "nothing is owed") };
-    let found = format!("{} events are owed, the oldest for {}", backlog.owed, duration(oldest));
+    let found = format!("owed: {}, the oldest for {}", backlog.owed, duration(oldest));
     let many = !backlog.owed.exact || backlog.owed.at_least > LARGE_BACKLOG;
     if oldest <= OLD_BACKLOG_MS && !many {
         return ok("backlog", found);
@@ -264,7 +264,7 @@ fn failing(backlog: &Backlog) -> Finding {
         0 => ok("failing", "no fan-out is failing"),
         _ => warn(
             "failing",
-            format!("the fan-out of {} events failed and is tried again", backlog.failing),
+            format!("events whose fan-out failed and is tried again: {}", backlog.failing),
             "see: postrider events list --state failing",
         ),
     }
@@ -275,7 +275,7 @@ fn poisoned(backlog: &Backlog) -> Finding {
         0 => ok("poisoned", "no event is poisoned"),
         _ => fail(
             "poisoned",
-            format!("{} events are poisoned and wait for a person", backlog.poisoned),
+            format!("events that are poisoned and wait for a person: {}", backlog.poisoned),
             "see: postrider events list --state poisoned; then requeue or skip each",
         ),
     }

@@ -35,7 +35,7 @@ impl FoundEvent {
 }
 
 impl Store {
-    /// A page of events, newest first.
+    /// A page of events, newest first, and one more when there is another page.
     pub(crate) async fn events(&self, filter: &EventFilter) -> Result<Vec<EventSummary>, Error> {
         let statement = match filter.state {
             Some(EventState::Owed) => &self.statements.event_page_owed,
@@ -46,6 +46,7 @@ impl Store {
         };
         let regex = filter.type_glob.as_ref().map(postrider_core::Glob::to_regex);
         let state = filter.state.map(EventState::as_str);
+        let limit = filter.limit + 1;
         let params: &[Param<'_>] = &[
             &filter.before,
             &regex,
@@ -53,7 +54,7 @@ impl Store {
             &filter.subject,
             &state,
             &filter.since,
-            &filter.limit,
+            &limit,
         ];
         self.query(statement, params).await?.iter().map(summary).collect()
     }

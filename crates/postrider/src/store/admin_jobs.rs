@@ -12,7 +12,7 @@ use crate::admin::{JobAttempt, JobFilter, JobSummary, JobView};
 use crate::{Error, JobState};
 
 impl Store {
-    /// A page of jobs, newest first.
+    /// A page of jobs, newest first, and one more when there is another page.
     pub(crate) async fn jobs(&self, filter: &JobFilter) -> Result<Vec<JobSummary>, Error> {
         let stored = filter.state.map(|view| vec![view.stored().as_str()]);
         let (due, tried): (Option<&str>, Option<bool>) = match filter.state {
@@ -21,6 +21,7 @@ impl Store {
             Some(JobView::Retryable) => (Some("later"), Some(true)),
             _ => (None, None),
         };
+        let limit = filter.limit + 1;
         let params: &[Param<'_>] = &[
             &self.clock.shift(),
             &filter.before,
@@ -30,7 +31,7 @@ impl Store {
             &filter.subscription,
             &filter.queue,
             &filter.tenant,
-            &filter.limit,
+            &limit,
         ];
         let rows = self.query(&self.statements.job_page, params).await?;
         rows.iter().map(summary).collect()
