@@ -26,7 +26,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use context::{Context, Global};
 use fail::Failure;
 
-use crate::demo;
+use crate::{bench, demo};
 
 const AFTER_HELP: &str = "\
 Start here:
@@ -41,6 +41,13 @@ Start here:
 
 Exit codes: 0 done, 1 a negative answer or a failed operation, 2 usage or configuration,
 3 database unreachable.";
+
+const BENCH_HELP: &str = "\
+Exit code 1 when a bar is not met.
+
+Examples:
+  postrider bench write
+  postrider bench drain --rounds 9 --json | tail -1 | jq .metrics";
 
 /// Transactional outbox, event bus and delivery engine on PostgreSQL.
 #[derive(Debug, Parser)]
@@ -83,6 +90,10 @@ enum Command {
     Doctor(doctor::Args),
     /// Print completions for a shell.
     Completions(completions::Args),
+    /// Measure against hand-written SQL on the same server, as ratios; on a private server unless a
+    /// database is named.
+    #[command(after_help = BENCH_HELP)]
+    Bench(bench::Args),
 }
 
 /// Parses, runs, and says how it ended.
@@ -93,10 +104,13 @@ pub(crate) fn main() -> ExitCode {
         return ExitCode::from(fail::USAGE);
     }
     let cli = Cli::parse();
-    // The demo and the completions need neither a database nor this runtime.
+    // These bring a runtime of their own, or need none.
     let command = match cli.command {
         Command::Demo(args) => return demo::main(args),
         Command::Completions(args) => return completions::run(&args),
+        Command::Bench(args) => {
+            return bench::main(&args, cli.global.database_url.as_deref(), cli.global.json);
+        }
         command => command,
     };
     cli.global.init_logs();
@@ -124,7 +138,7 @@ pub(crate) fn main() -> ExitCode {
 
 async fn dispatch(command: Command, context: &Context) -> Result<ExitCode, Failure> {
     match command {
-        Command::Demo(_) | Command::Completions(_) => Ok(ExitCode::SUCCESS),
+        Command::Demo(_) | Command::Bench(_) | Command::Completions(_) => Ok(ExitCode::SUCCESS),
         Command::Up(args) => up::run(args, context).await,
         Command::Serve(args) => serve::run(args, context).await,
         Command::Migrate(args) => migrate::run(args, context).await,

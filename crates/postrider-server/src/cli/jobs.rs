@@ -179,7 +179,7 @@ fn told(detail: &JobDetail, output: Output) -> String {
         ("ended", time_or_none(job.finished_at)),
         ("asked to stop", time_or_none(job.cancel_requested_at)),
         ("worker", safe(job.worker.as_deref().unwrap_or_default())),
-        ("output", safe(detail.output.as_deref().map(|output| output.get()).unwrap_or_default())),
+        ("output", safe(detail.output.as_deref().map_or("", serde_json::value::RawValue::get))),
         ("error", safe(job.last_error.as_deref().unwrap_or_default())),
     ]);
     if detail.attempts.is_empty() {
