@@ -8,7 +8,6 @@ with fact as materialized (
   select e.seq from {schema}.job_history h
   join {schema}.event e on e.seq = h.event_seq and e.occurred_at = h.event_occurred_at
   where h.id = $1
-  for key share of e
 ), gone as (
   delete from {schema}.job_history h
   using {schema}.subscription s

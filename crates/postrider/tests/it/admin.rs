@@ -355,3 +355,29 @@ async fn pages_end_where_the_rows_do_and_limits_are_kept() {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kept_events_are_forgotten_only_under_the_routing_lock() {
+    let fixture = Fixture::new().await;
+    let sql = "
+        insert into postrider.event (seq, occurred_at, id, tenant, type, subject, key, data)
+          values (99, now() - interval '99 days', gen_random_uuid(), '', 'a.b', 's', 's', '{}');
+        create function is_locked() returns trigger language plpgsql as $$
+        begin
+          if not exists (select from pg_locks where pid = pg_backend_pid() and granted
+                           and locktype = 'advisory' and mode = 'ExclusiveLock') then
+            raise exception 'a job could come back meanwhile';
+          end if;
+          return old;
+        end $$;
+        create trigger is_locked before delete on postrider.event_default
+          for each row execute function is_locked();";
+    fixture.client.batch_execute(sql).await.unwrap();
+    let engine = fixture.engine().start().await.unwrap();
+    wait_until("the kept event is forgotten", PATIENCE, async || {
+        let found = fixture.count("select count(*) from postrider.event").await;
+        (found == 0).then_some(()).ok_or("it is there".to_owned())
+    })
+    .await;
+    engine.shutdown().await;
+}
