@@ -21,7 +21,7 @@ pub use error::{Blame, Error, ErrorKind};
 pub use postrider_core::{
     Backoff, Event, EventType, Exposure, Glob, Globs, HandlerError, Headers, IntoOutcome, Invalid,
     JobState, NewEvent, Origin, Outcome, Payload, Policy, Priority, Settled, SinkKind,
-    Subscription, TypeName,
+    Subscription, TypeName, Uuid,
 };
 pub use record::{JobLease, Recorder, Transaction, TransactionError, TypedEvent};
 pub use schema::{DEFAULT_SCHEMA, Schema};
