@@ -2,5 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may say so by panicking")]
 
+mod adapters;
 mod fixture;
 mod path;
