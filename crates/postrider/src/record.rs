@@ -74,6 +74,7 @@ pub struct JobLease {
 /// Records events in a caller's transaction. Cheap to make and to clone.
 ///
 /// ```no_run
+/// # #[cfg(feature = "tokio-postgres")]
 /// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// use postrider::{NewEvent, Recorder};
 /// let recorder = Recorder::default();

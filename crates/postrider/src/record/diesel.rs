@@ -18,6 +18,21 @@ use super::{Transaction, TransactionError};
 
 /// Inside the closure of `connection.transaction(…)` it is the transaction; outside, each call is
 /// a transaction of its own.
+///
+/// ```no_run
+/// use diesel_async::{AsyncConnection, AsyncPgConnection, RunQueryDsl};
+/// # async fn example(connection: &mut AsyncPgConnection, event: postrider::NewEvent)
+/// # -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// connection
+///     .transaction::<(), Box<dyn std::error::Error + Send + Sync>, _>(async |connection| {
+///         diesel::sql_query("insert into orders (id) values (42)").execute(connection).await?;
+///         postrider::Recorder::default().record(connection, &event).await?;
+///         Ok(())
+///     })
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
 impl Transaction for AsyncPgConnection {
     async fn call(
         &mut self,

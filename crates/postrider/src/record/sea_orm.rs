@@ -10,6 +10,17 @@ use sea_orm::{
 
 use super::{Transaction, TransactionError, sqlx::reported};
 
+/// ```no_run
+/// use sea_orm::{ConnectionTrait, TransactionTrait};
+/// # async fn example(database: &sea_orm::DatabaseConnection, event: postrider::NewEvent)
+/// # -> Result<(), Box<dyn std::error::Error>> {
+/// let mut transaction = database.begin().await?;
+/// transaction.execute_unprepared("insert into orders (id) values (42)").await?;
+/// postrider::Recorder::default().record(&mut transaction, &event).await?;
+/// transaction.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
 impl Transaction for DatabaseTransaction {
     async fn call(
         &mut self,
@@ -20,7 +31,7 @@ impl Transaction for DatabaseTransaction {
     }
 }
 
-/// What the closure of `connection.transaction(…)` is given.
+/// What the closure of `connection.transaction(…)` is given; pass `&mut &*transaction`.
 impl Transaction for &DatabaseTransaction {
     async fn call(
         &mut self,

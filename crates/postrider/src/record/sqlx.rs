@@ -10,6 +10,16 @@ use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row, Transaction as SqlxTransa
 
 use super::{Transaction, TransactionError};
 
+/// ```no_run
+/// # async fn example(pool: &sqlx::PgPool, event: postrider::NewEvent)
+/// # -> Result<(), Box<dyn std::error::Error>> {
+/// let mut transaction = pool.begin().await?;
+/// sqlx::query("insert into orders (id) values (42)").execute(&mut *transaction).await?;
+/// postrider::Recorder::default().record(&mut transaction, &event).await?;
+/// transaction.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
 impl Transaction for SqlxTransaction<'_, Postgres> {
     async fn call(
         &mut self,

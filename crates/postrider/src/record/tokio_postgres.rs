@@ -19,7 +19,7 @@ impl Transaction for PgTransaction<'_> {
     }
 }
 
-/// What a handler in a transaction of the engine is given.
+/// What a handler in a transaction of the engine is given; pass `&mut &*transaction`.
 impl Transaction for &PgTransaction<'_> {
     async fn call(
         &mut self,

@@ -63,7 +63,7 @@ fn cases() -> Vec<Case> {
         "Put large content elsewhere and record where it is, or raise the setting data_bytes_max.",
     );
     let new_id = Some("An id stands for one event; use a new id for a new event.");
-    let large = event("order.placed").data(&"x".repeat(200)).unwrap();
+    let large = event("order.placed").data(&"x".repeat(2000)).unwrap();
     let nul = raw(r#"{"a": "\u0000"}"#);
     let half = raw(r#"["\ud83d"]"#);
     let taken = event("order.placed").id(TAKEN);
@@ -101,7 +101,7 @@ fn cases() -> Vec<Case> {
             Some("PR003"),
             "data",
             elsewhere,
-            "data: is 202 bytes long, at most 100 fit",
+            "data: is 2002 bytes long, at most 1024 fit",
         ),
         (
             Record(taken),
@@ -134,7 +134,8 @@ fn cases() -> Vec<Case> {
 async fn a_refused_event_gives_the_same_error_with_every_driver() {
     let mut fixture = Fixture::new().await;
     fixture.declare(&["order.placed", "invoice.paid"]).await;
-    fixture.client.execute("update postrider.setting set data_bytes_max = 100", &[]).await.unwrap();
+    let limit = "update postrider.setting set data_bytes_max = 1024";
+    fixture.client.execute(limit, &[]).await.unwrap();
     let first = event("order.placed").id(TAKEN).data(&"other content").unwrap();
     fixture.recorder.record(&mut fixture.client, &first).await.unwrap();
     for (attempt, kind, sqlstate, field, hint, text) in cases() {
