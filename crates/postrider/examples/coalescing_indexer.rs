@@ -17,8 +17,8 @@ const TABLES: &str = "
     create table if not exists product (id bigint primary key, name text not null);
     create table if not exists search_index (product_id bigint primary key, words text not null)";
 
-/// `for share` makes the statement wait for whoever is changing the product, and lets nobody change
-/// it until it is indexed: of two jobs that run at once, neither writes an older state over a newer.
+/// `for share` makes the statement wait for whoever is changing the product and lets nobody change
+/// it until it is indexed. Of two jobs that run at once, none writes an older state over a newer.
 const INDEX: &str = "insert into search_index (product_id, words)
     select id, lower(name) from product where id = $1 for share
     on conflict (product_id) do update set words = excluded.words";

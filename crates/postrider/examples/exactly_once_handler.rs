@@ -1,9 +1,9 @@
 //! A ledger that has each payment exactly once, though its handlers fail half way.
 //!
 //! `DATABASE_URL=postgres://… cargo run -p postrider --features engine --example
-//! exactly_once_handler` records payments. The handler of `billing.ledger` works in a transaction of
-//! the engine, which settles the delivery in it. That of `billing.mirror` has a transaction of its
-//! own and settles there with `Delivery::complete`. Both fail on the first attempt, after their
+//! exactly_once_handler` records payments. The handler of `billing.ledger` works in a transaction
+//! of the engine, which settles the delivery in it. That of `billing.mirror` has a transaction of
+//! its own and settles there with `Delivery::complete`. Both fail on the first attempt, after their
 //! insert: it goes with the transaction, and the second attempt writes the entry once.
 
 use std::error::Error;

@@ -75,7 +75,8 @@ pub struct JobLease {
 ///
 /// ```no_run
 /// # #[cfg(feature = "tokio-postgres")]
-/// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn example(client: &mut tokio_postgres::Client)
+/// # -> Result<(), Box<dyn std::error::Error>> {
 /// use postrider::{NewEvent, Recorder};
 /// let recorder = Recorder::default();
 /// let mut transaction = client.transaction().await?;

@@ -11,7 +11,8 @@ use crate::fixture::Fixture;
 use drivers::{Driver, End, Work};
 
 /// Digits that no binary number keeps.
-const NUMBERS: &str = r#"{"big": 123456789012345678901234567890, "exact": 0.1000000000000000055511151231257827, "zeros": 1.10, "tiny": -1e-30, "text": "💌 \"\\u0000\\"}"#;
+const NUMBERS: &str = r#"{"big": 123456789012345678901234567890, "zeros": 1.10, "tiny": -1e-30,
+    "exact": 0.1000000000000000055511151231257827, "text": "💌 \"\\u0000\\"}"#;
 
 const CALLERS_ID: Uuid = Uuid::from_u128(0x0198_c0ff_ee00_7000_8000_0000_0000_0001);
 
@@ -77,7 +78,8 @@ async fn every_driver_writes_the_same_rows() {
         \"tiny\": -0.000000000000000000000000000001, \
         \"exact\": 0.1000000000000000055511151231257827, \"zeros\": 1.10}";
     let shapes = [
-        r#"order.placed | order:7 | order:7 |  | {"note": "naïve, 'quoted' and \\ $1", "order_id": 7}"#,
+        "order.placed | order:7 | order:7 |  | \
+            {\"note\": \"naïve, 'quoted' and \\\\ $1\", \"order_id\": 7}",
         &format!("order.placed | raw | raw |  | {numbers}"),
         "order.placed | null | null |  | null",
         r"order.placed | bytes | bytes |  | \x0001ff5c | application/x-protobuf",
@@ -110,5 +112,34 @@ async fn a_rollback_leaves_nothing_with_any_driver() {
         let work = RecordAll(fixture.recorder.clone());
         driver.run(&fixture.db.url(), End::RollBack, work).await.unwrap();
         assert_eq!(fixture.count(left).await, 0, "{driver:?}");
+    }
+}
+
+/// Records three times, then counts what the connection keeps prepared for it.
+struct Prepared(Recorder);
+
+impl Work for Prepared {
+    type Output = Option<String>;
+
+    async fn run<T: Transaction>(self, transaction: &mut T) -> Self::Output {
+        for event in shapes().iter().take(3) {
+            self.0.record(transaction, event).await.unwrap();
+        }
+        let kept = "select count(*)::text from pg_prepared_statements
+            where position('.record' || '(' in statement) > 0";
+        transaction.call(kept, &[]).await.unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_prepared_once_for_a_connection_or_never_so_that_it_is_one_round_trip() {
+    let fixture = Fixture::new().await;
+    fixture.declare(&["order.placed"]).await;
+    for driver in Driver::ALL {
+        let work = Prepared(fixture.recorder.clone());
+        let kept = driver.run(&fixture.db.url(), End::Commit, work).await;
+        // tokio-postgres sends everything at once and so needs to keep nothing.
+        let expected = if *driver == Driver::TokioPostgres { "0" } else { "1" };
+        assert_eq!(kept.as_deref(), Some(expected), "{driver:?}");
     }
 }

@@ -51,83 +51,73 @@ fn without_subject() -> NewEvent {
     event
 }
 
-/// An attempt with the kind, the SQLSTATE, the field and the hint of its refusal, and its text.
-type Case =
-    (Attempt, ErrorKind, Option<&'static str>, &'static str, Option<&'static str>, &'static str);
+/// An attempt, how it is to be refused, and with which text.
+struct Case {
+    attempt: Attempt,
+    kind: ErrorKind,
+    sqlstate: Option<&'static str>,
+    field: &'static str,
+    hint: Option<&'static str>,
+    text: &'static str,
+}
 
-fn cases() -> Vec<Case> {
-    use Attempt::{Batch, Function, Record};
-    use ErrorKind::{IdTaken, Invalid, TooLarge, UndeclaredType};
-    let alike = Some("Declared and alike: order.placed.");
-    let elsewhere = Some(
-        "Put large content elsewhere and record where it is, or raise the setting data_bytes_max.",
-    );
-    let new_id = Some("An id stands for one event; use a new id for a new event.");
-    let large = event("order.placed").data(&"x".repeat(2000)).unwrap();
-    let nul = raw(r#"{"a": "\u0000"}"#);
-    let half = raw(r#"["\ud83d"]"#);
-    let taken = event("order.placed").id(TAKEN);
-    let (code, undeclared) = (Some("PR001"), "type: order.plcaed is not declared");
+/// Refused before a round trip.
+fn refused_here(attempt: Attempt, field: &'static str, text: &'static str) -> Case {
+    Case { attempt, kind: ErrorKind::Invalid, sqlstate: None, field, hint: None, text }
+}
+
+fn cases_before_a_round_trip() -> Vec<Case> {
+    use Attempt::{Batch, Record};
+    let batch = vec![event("order.placed"), without_subject()];
+    let nul = r"data: holds \u0000, the NUL character, which cannot be stored";
+    let half = r"data: holds \ud83d, half of a surrogate pair, which is no character";
     vec![
-        (Record(event("order.plcaed")), UndeclaredType, code, "type", alike, undeclared),
-        (
-            Batch(vec![event("order.placed"), event("order.plcaed")]),
-            UndeclaredType,
-            code,
-            "type",
-            alike,
-            "event 2 of the batch: type: order.plcaed is not declared",
-        ),
-        (Record(without_subject()), Invalid, None, "subject", None, "subject: is empty"),
-        (
-            Batch(vec![event("order.placed"), without_subject()]),
-            Invalid,
-            None,
-            "subject",
-            None,
-            "event 2 of the batch: subject: is empty",
-        ),
-        (
-            Function("order.placed", ""),
-            Invalid,
-            Some("PR002"),
-            "subject",
-            None,
-            "subject: is empty",
-        ),
-        (
-            Record(large),
-            TooLarge,
-            Some("PR003"),
-            "data",
-            elsewhere,
-            "data: is 2002 bytes long, at most 1024 fit",
-        ),
-        (
-            Record(taken),
-            IdTaken,
-            Some("PR004"),
-            "id",
-            new_id,
-            "id: 00000000-0000-0000-0000-000000000007 was recorded before with other content",
-        ),
-        (
-            Record(nul),
-            Invalid,
-            None,
-            "data",
-            None,
-            r"data: holds \u0000, the NUL character, which cannot be stored",
-        ),
-        (
-            Record(half),
-            Invalid,
-            None,
-            "data",
-            None,
-            r"data: holds \ud83d, half of a surrogate pair, which is no character",
-        ),
+        refused_here(Record(without_subject()), "subject", "subject: is empty"),
+        refused_here(Batch(batch), "subject", "event 2 of the batch: subject: is empty"),
+        refused_here(Record(raw(r#"{"a": "\u0000"}"#)), "data", nul),
+        refused_here(Record(raw(r#"["\ud83d"]"#)), "data", half),
     ]
+}
+
+fn cases_in_the_database() -> Vec<Case> {
+    let undeclared = Case {
+        attempt: Attempt::Record(event("order.plcaed")),
+        kind: ErrorKind::UndeclaredType,
+        sqlstate: Some("PR001"),
+        field: "type",
+        hint: Some("Declared and alike: order.placed."),
+        text: "type: order.plcaed is not declared",
+    };
+    let undeclared_in_batch = Case {
+        attempt: Attempt::Batch(vec![event("order.placed"), event("order.plcaed")]),
+        text: "event 2 of the batch: type: order.plcaed is not declared",
+        ..undeclared
+    };
+    let empty = Case {
+        attempt: Attempt::Function("order.placed", ""),
+        sqlstate: Some("PR002"),
+        ..refused_here(Attempt::Batch(vec![]), "subject", "subject: is empty")
+    };
+    let large = Case {
+        attempt: Attempt::Record(event("order.placed").data(&"x".repeat(2000)).unwrap()),
+        kind: ErrorKind::TooLarge,
+        sqlstate: Some("PR003"),
+        field: "data",
+        hint: Some(
+            "Put large content elsewhere and record where it is, or raise the setting \
+             data_bytes_max.",
+        ),
+        text: "data: is 2002 bytes long, at most 1024 fit",
+    };
+    let taken = Case {
+        attempt: Attempt::Record(event("order.placed").id(TAKEN)),
+        kind: ErrorKind::IdTaken,
+        sqlstate: Some("PR004"),
+        field: "id",
+        hint: Some("An id stands for one event; use a new id for a new event."),
+        text: "id: 00000000-0000-0000-0000-000000000007 was recorded before with other content",
+    };
+    vec![undeclared, undeclared_in_batch, empty, large, taken]
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,7 +128,8 @@ async fn a_refused_event_gives_the_same_error_with_every_driver() {
     fixture.client.execute(limit, &[]).await.unwrap();
     let first = event("order.placed").id(TAKEN).data(&"other content").unwrap();
     fixture.recorder.record(&mut fixture.client, &first).await.unwrap();
-    for (attempt, kind, sqlstate, field, hint, text) in cases() {
+    let cases = cases_before_a_round_trip().into_iter().chain(cases_in_the_database());
+    for Case { attempt, kind, sqlstate, field, hint, text } in cases {
         for driver in Driver::ALL {
             let work = Try(fixture.recorder.clone(), attempt.clone());
             let error = driver.run(&fixture.db.url(), End::Commit, work).await;
