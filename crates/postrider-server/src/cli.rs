@@ -1,8 +1,8 @@
 //! The command line: one variant for each command, one file for each group.
 //!
 //! How it fails: clap refuses what it cannot parse with exit code 2; a command's own failure is
-//! written by [`main`] as `error: …` and `hint: …`, never as a debug dump. Invariants: standard output
-//! carries results alone; everything else goes to standard error.
+//! written by [`main`] as `error: …` and `hint: …`, never as a debug dump. Invariants: standard
+//! output carries results alone; everything else goes to standard error.
 
 mod completions;
 mod context;
@@ -39,8 +39,8 @@ Start here:
   postrider record order.placed order:42 --data '{\"amount\": 12}'
   postrider tail --subscription mail
 
-Exit codes: 0 done, 1 a negative answer or a failed operation, 2 usage or configuration,
-3 database unreachable.";
+Exit codes: 0 done, 1 a negative answer or a failed operation, 2 usage or
+configuration, 3 database unreachable.";
 
 const BENCH_HELP: &str = "\
 Exit code 1 when a bar is not met.

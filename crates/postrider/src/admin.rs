@@ -1,8 +1,8 @@
 //! Administration: what the command line, the API and the panel ask and do.
 //!
-//! How it fails: with an [`Error`] that names what is missing or in the way; what a conditional write
-//! found is a word, never an error and never a count. Invariant: this is the only door; nobody else
-//! speaks to the tables.
+//! How it fails: with an [`Error`] that names what is missing or in the way; what a conditional
+//! write found is a word, never an error and never a count. Invariant: this is the only door;
+//! nobody else speaks to the tables.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), postrider::Error> {

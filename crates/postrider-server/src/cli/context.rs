@@ -1,7 +1,7 @@
 //! What every command is given: the database, the schema, and how to speak.
 //!
-//! How it fails: [`Failure`] with exit code 2 for a URL or schema name that cannot be, 3 for a database
-//! that does not answer. Invariant: nothing is connected before a command asks for it.
+//! How it fails: [`Failure`] with exit code 2 for a URL or schema name that cannot be, 3 for a
+//! database that does not answer. Invariant: nothing is connected before a command asks for it.
 
 use std::io::IsTerminal as _;
 

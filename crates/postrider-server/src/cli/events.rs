@@ -27,8 +27,8 @@ Examples:
   postrider events show 01990f6e-6a3c-7cc1-8b1e-3d2f5a6b7c8d --json | jq .event.data";
 
 const REQUEUE_HELP: &str = "\
-A fan-out that failed five times is poisoned and waits for a person. Once the reason is gone, this
-gives the event all its attempts again.
+A fan-out that failed five times is poisoned and waits for a person. Once the
+reason is gone, this gives the event all its attempts again.
 
 Examples:
   postrider events requeue 4711

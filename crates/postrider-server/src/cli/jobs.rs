@@ -1,7 +1,7 @@
 //! `postrider jobs`: list, look at one, retry or cancel it.
 //!
-//! How it fails: exit code 1 for a job that is not there or not in a state for it. Invariant: a page
-//! ends with the way to the next.
+//! How it fails: exit code 1 for a job that is not there or not in a state for it. Invariant: a
+//! page ends with the way to the next.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,8 @@ use super::fail::Failure;
 use super::output::{Output, Table, safe, short, span, time, time_or_none};
 
 const LIST_HELP: &str = "\
-A pending job that is due later is shown as scheduled or, after a failed attempt, as retryable.
+A pending job that is due later is shown as scheduled or, after a failed
+attempt, as retryable.
 
 Examples:
   postrider jobs list --state discarded --subscription mail
@@ -23,8 +24,8 @@ Examples:
 const SHOW_HELP: &str = "Example:\n  postrider jobs show 4711";
 
 const RETRY_HELP: &str = "\
-A job that waits for its next attempt gets it now. A discarded or cancelled job comes back under its
-id with at least one attempt more.
+A job that waits for its next attempt gets it now. A discarded or cancelled job
+comes back under its id with at least one attempt more.
 
 Examples:
   postrider jobs retry 4711
@@ -32,7 +33,8 @@ Examples:
     xargs -n1 postrider jobs retry";
 
 const CANCEL_HELP: &str = "\
-A waiting job is called off at once. A running one is asked to stop, which takes some seconds.
+A waiting job is called off at once. A running one is asked to stop, which takes
+some seconds.
 
 Example:
   postrider jobs cancel 4711";

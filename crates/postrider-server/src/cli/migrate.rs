@@ -1,7 +1,7 @@
 //! `postrider migrate`: brings the schema up to date, prints it, or says where it stands.
 //!
-//! How it fails: exit code 2 for a schema that a newer program migrated, 1 for a step that failed; the
-//! steps before it stay. Invariant: any number of these may run at once.
+//! How it fails: exit code 2 for a schema that a newer program migrated, 1 for a step that failed;
+//! the steps before it stay. Invariant: any number of these may run at once.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 //! `postrider record`: one event, or many from NDJSON.
 //!
-//! How it fails: exit code 2 for what cannot be an event, 1 for what the database refuses. Invariant: an
-//! id is printed only when its event is committed.
+//! How it fails: exit code 2 for what cannot be an event, 1 for what the database refuses.
+//! Invariant: an id is printed only when its event is committed.
 
 mod ndjson;
 
@@ -17,8 +17,8 @@ use super::context::Context;
 use super::fail::Failure;
 
 const AFTER_HELP: &str = "\
-A service records events in its own transactions, through the library or select postrider.record(…);
-this is for trying out, scripts and imports.
+A service records events in its own transactions, through the library or select
+postrider.record(…); this is for trying out, scripts and imports.
 
 Examples:
   postrider record order.placed order:42 --data '{\"amount\": 12}'
@@ -26,15 +26,19 @@ Examples:
   jq -c '{type: \"order.placed\", subject: .id, data: ., id: .uuid}' orders.json |
     postrider record --ndjson
 
-Each NDJSON line is an object with type and subject, and optionally data, key, tenant, headers and
-id, or body (base 16) and content_type instead of data. A batch is a transaction: a bad line is named
-by its number and nothing of its batch is recorded. Lines with an id can be recorded again without
-harm for a week.";
+Each NDJSON line is an object with type and subject, and optionally data, key,
+tenant, headers and id, or body (base 16) and content_type instead of data. A
+batch is a transaction: a bad line is named by its number and nothing of its
+batch is recorded. Lines with an id can be recorded again without harm for a
+week.";
+
+const USAGE: &str = "\
+postrider record [OPTIONS] TYPE SUBJECT
+       postrider record [OPTIONS] --ndjson [FILE]";
 
 /// What to record.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP, override_usage = "postrider record [OPTIONS] TYPE SUBJECT\n       \
-    postrider record [OPTIONS] --ndjson [FILE]")]
+#[command(after_help = AFTER_HELP, override_usage = USAGE)]
 pub(super) struct Args {
     /// The type, such as order.placed; it must be declared.
     #[arg(value_name = "TYPE", required_unless_present = "ndjson", conflicts_with = "ndjson")]

@@ -1,8 +1,8 @@
 //! `postrider serve`: relay and maintenance without handlers.
 //!
 //! How it fails: exit code 2 for a schema that is missing or a pool that is too small, 3 when the
-//! database does not answer at the start. Once it runs, an outage is waited out. Invariant: SIGTERM and
-//! SIGINT end it in order, with exit code 0; a second one ends it at once.
+//! database does not answer at the start. Once it runs, an outage is waited out. Invariant: SIGTERM
+//! and SIGINT end it in order, with exit code 0; a second one ends it at once.
 
 use std::process::ExitCode;
 
@@ -14,8 +14,9 @@ use super::fail::Failure;
 use super::signals::Signals;
 
 const AFTER_HELP: &str = "\
-Turns owed events into jobs, takes jobs of dead processes back, makes and drops partitions. Handlers
-run elsewhere: in your program, or in `postrider tail`. Any number of these may run at once.
+Turns owed events into jobs, takes jobs of dead processes back, makes and drops
+partitions. Handlers run elsewhere: in your program, or in `postrider tail`. Any
+number of these may run at once.
 
 Examples:
   postrider serve

@@ -1,7 +1,7 @@
 //! `postrider subscriptions`: create, list, pause, resume, delete.
 //!
-//! How it fails: exit code 2 for a value that breaks a rule, 1 for a name that is taken or missing, a
-//! glob that matches no declared type, a filter that PostgreSQL cannot read. Invariant: a refused
+//! How it fails: exit code 2 for a value that breaks a rule, 1 for a name that is taken or missing,
+//! a glob that matches no declared type, a filter that PostgreSQL cannot read. Invariant: a refused
 //! subscription has changed nothing.
 
 use std::process::ExitCode;
@@ -16,8 +16,8 @@ use super::fail::Failure;
 use super::output::{Table, safe, span};
 
 const CREATE_HELP: &str = "\
-It gets the events that are owed when it is created, and all later ones. Globs: * is exactly one
-segment, ** any number; quote them, or the shell expands them.
+It gets the events that are owed when it is created, and all later ones. Globs:
+* is exactly one segment, ** any number; quote them, or the shell expands them.
 
 Examples:
   postrider subscriptions create mail --type order.placed --type 'order.item.*'
@@ -26,7 +26,8 @@ Examples:
   postrider subscriptions create slow --type '**' --queue bulk --max-attempts 5 --backoff 5s,5m,2h";
 
 const LIST_HELP: &str = "\
-WAITING counts pending jobs, up to 10000; OLDEST is how long the first of them has been due.
+WAITING counts pending jobs, up to 10000; OLDEST is how long the first of them
+has been due.
 
 Examples:
   postrider subscriptions list
@@ -41,7 +42,8 @@ Example:
 const RESUME_HELP: &str = "Example:\n  postrider subscriptions resume mail";
 
 const DELETE_HELP: &str = "\
-It gets no more events, and a running engine cancels its waiting jobs. The name is free again.
+It gets no more events, and a running engine cancels its waiting jobs. The name
+is free again.
 
 Example:
   postrider subscriptions delete mail";

@@ -1,9 +1,9 @@
 //! `postrider tail`: a subscription's events as NDJSON, or a command run for each.
 //!
-//! How it fails: exit code 2 or 1 for a subscription that cannot be used, 3 when the database does not
-//! answer at the start. Once it runs, an outage is waited out. Invariants: an event counts as handled
-//! only when its line is flushed or its command ended with 0; a signal and a closed pipe end it in order,
-//! and what was not handled goes to the next `tail`.
+//! How it fails: exit code 2 or 1 for a subscription that cannot be used, 3 when the database does
+//! not answer at the start. Once it runs, an outage is waited out. Invariants: an event counts as
+//! handled only when its line is flushed or its command ended with 0; a signal and a closed pipe
+//! end it in order, and what was not handled goes to the next `tail`.
 
 mod exec;
 mod print;
@@ -20,14 +20,16 @@ use super::serve::EngineArgs;
 use super::signals::Signals;
 
 const AFTER_HELP: &str = "\
-The subscription is durable: what happens while no `tail` runs is delivered to the next one. Several
-of one name share the work. Each line is an event with id, seq, tenant, type, subject, key,
-occurred_at, data and headers; an event may come twice, after a crash for one, with the same id.
+The subscription is durable: what happens while no `tail` runs is delivered to
+the next one. Several of one name share the work. Each line is an event with id,
+seq, tenant, type, subject, key, occurred_at, data and headers; an event may
+come twice, after a crash for one, with the same id.
 
-With --exec, `sh -c COMMAND` gets the event as JSON on standard input, and POSTRIDER_EVENT_ID,
-POSTRIDER_EVENT_TYPE, POSTRIDER_EVENT_SUBJECT and POSTRIDER_EVENT_ATTEMPT in its environment. Exit
-code 0 means done, 65 means never try again, anything else means try again later; the end of its
-standard error is kept as the reason.
+With --exec, `sh -c COMMAND` gets the event as JSON on standard input, and
+POSTRIDER_EVENT_ID, POSTRIDER_EVENT_TYPE, POSTRIDER_EVENT_SUBJECT and
+POSTRIDER_EVENT_ATTEMPT in its environment. Exit code 0 means done, 65 means
+never try again, anything else means try again later; the end of its standard
+error is kept as the reason.
 
 Examples:
   postrider tail --subscription debug --type '**'

@@ -1,7 +1,7 @@
 //! `postrider types`: declares event types and lists them.
 //!
-//! How it fails: exit code 2 for a name that breaks the rules, 1 when a declaration of a higher version
-//! stands. Invariant: declaring the same again changes nothing.
+//! How it fails: exit code 2 for a name that breaks the rules, 1 when a declaration of a higher
+//! version stands. Invariant: declaring the same again changes nothing.
 
 use std::process::ExitCode;
 
@@ -14,8 +14,9 @@ use super::fail::Failure;
 use super::output::{Table, time};
 
 const DECLARE_HELP: &str = "\
-An event can be recorded once its type is declared: a dotted noun, then a verb. Declaring the same
-again changes nothing; of two that differ, the higher version stands.
+An event can be recorded once its type is declared: a dotted noun, then a verb.
+Declaring the same again changes nothing; of two that differ, the higher version
+stands.
 
 Examples:
   postrider types declare order.placed --description 'An order was placed.'

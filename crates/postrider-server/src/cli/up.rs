@@ -1,7 +1,8 @@
 //! `postrider up`: a development server on a private PostgreSQL whose data are kept.
 //!
-//! How it fails: exit code 2 when there is no PostgreSQL to start or the directory does not serve; the
-//! message says what to install or to change. Invariant: the server never outlives this process.
+//! How it fails: exit code 2 when there is no PostgreSQL to start or the directory does not serve;
+//! the message says what to install or to change. Invariant: the server never outlives this
+//! process.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,13 +15,14 @@ use super::serve::{self, EngineArgs};
 use super::signals::Signals;
 
 const AFTER_HELP: &str = "\
-Starts PostgreSQL on 127.0.0.1 with a random password, installs the schema, prints the URL, and runs
-the relay until told to stop. The next `up` in the same directory finds everything again.
+Starts PostgreSQL on 127.0.0.1 with a random password, installs the schema,
+prints the URL, and runs the relay until told to stop. The next `up` in the same
+directory finds everything again.
 
 Examples:
   postrider up
   postrider up --data-dir ./dev-data --port 54321
-  export DATABASE_URL=\"$(postrider up --json | head -1 | jq -r .database_url)\"";
+  postrider up --json > up.json &            # the URL is in it, for scripts";
 
 /// Where to keep the data.
 #[derive(Debug, clap::Args)]

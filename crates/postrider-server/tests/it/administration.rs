@@ -68,7 +68,8 @@ async fn with_events() -> Program {
     program.ok(&["record", "order.paid", "o:3"]).await;
     let poison = "
       with taken as (delete from postrider.owed where seq = 2 returning seq, occurred_at)
-      insert into postrider.fanout_failure (seq, occurred_at, tenant, key, attempts, poisoned_at, last_error)
+      insert into postrider.fanout_failure
+        (seq, occurred_at, tenant, key, attempts, poisoned_at, last_error)
       select seq, occurred_at, '', 'o:2', 5, now(), 'it never works' from taken";
     program.client.batch_execute(poison).await.unwrap();
     program

@@ -50,7 +50,7 @@ async fn what_is_wrong_is_found() {
              insert into postrider.session (id, name, version, runs_relay, started_at, expires_at)
                values (gen_random_uuid(), 'dead', '0', true, now(), now() - interval '1 minute');
              insert into postrider.event (seq, occurred_at, id, tenant, type, subject, key, data)
-               values (99, now() - interval '99 days', gen_random_uuid(), '', 'a', 's', 's', '{}');",
+               select 99, now() - interval '99 days', gen_random_uuid(), '', 'a', 's', 's', '{}';",
         )
         .await
         .unwrap();

@@ -90,8 +90,8 @@ async fn a_bad_line_is_named_and_nothing_of_its_batch_is_recorded() {
         (r#"{"type":"order.paid","subject":""}"#, "subject: is empty"),
         (r#"{"type":"order.payd","subject":"s"}"#, "order.payd is not declared"),
         // What only PostgreSQL can find out.
-        (r#"{"type":"order.paid","subject":"s","data":{"t":"\u0000"}}"#, "nicode"),
-        (r#"{"type":"order.paid","subject":"s","data":{"t":"\ud800"}}"#, "nicode"),
+        (r#"{"type":"order.paid","subject":"s","data":{"t":"\u0000"}}"#, "NUL"),
+        (r#"{"type":"order.paid","subject":"s","data":{"t":"\ud800"}}"#, "surrogate"),
         (r#"{"type":"order.paid","subject":"s","extra":1}"#, "unknown field `extra`"),
     ];
     for (bad, words) in bad_lines {

@@ -63,8 +63,8 @@ pub struct Report {
 /// Looks at the database and at the schema, whatever state it is in.
 ///
 /// # Errors
-/// [`crate::ErrorKind::Unreachable`] or [`crate::ErrorKind::Configuration`] when there is nothing to
-/// look at.
+/// [`crate::ErrorKind::Unreachable`] or [`crate::ErrorKind::Configuration`] when there is nothing
+/// to look at.
 pub async fn examine(database: &Database, schema: &Schema) -> Result<Report, Error> {
     let client = database.connect().await?;
     let store = Store::new(database, schema)?.unnamed_statements();

@@ -1,8 +1,8 @@
 //! Events: list, look at, and decide about those whose fan-out keeps failing.
 //!
-//! How it fails: [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) where a look needs an event that
-//! is not there; decisions answer with a word. Invariant: only an event that is failing or poisoned
-//! is requeued or skipped.
+//! How it fails: [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) where a look needs an event
+//! that is not there; decisions answer with a word. Invariant: only an event that is failing or
+//! poisoned is requeued or skipped.
 
 use std::fmt;
 use std::str::FromStr;

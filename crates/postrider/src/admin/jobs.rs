@@ -1,8 +1,8 @@
 //! Jobs: list, look at, retry, cancel.
 //!
 //! How it fails: decisions answer with a word, also for a job that is not there. Invariants: a job
-//! keeps its id through every retry; a retried job has at least one attempt left; no job appears for
-//! an event whose row is gone.
+//! keeps its id through every retry; a retried job has at least one attempt left; no job appears
+//! for an event whose row is gone.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,8 +1,8 @@
 //! Subscriptions: create, look at, pause, resume, delete.
 //!
-//! How it fails: [`ErrorKind::NotFound`] for a name that nobody has, [`ErrorKind::Conflict`] for one
-//! that is taken, [`ErrorKind::Invalid`] for a glob or filter that cannot work. Invariant: a paused
-//! subscription keeps its jobs waiting, a deleted one has them cancelled.
+//! How it fails: [`ErrorKind::NotFound`] for a name that nobody has, [`ErrorKind::Conflict`] for
+//! one that is taken, [`ErrorKind::Invalid`] for a glob or filter that cannot work. Invariant: a
+//! paused subscription keeps its jobs waiting, a deleted one has them cancelled.
 
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -51,8 +51,8 @@ impl Admin {
     /// ones.
     ///
     /// # Errors
-    /// [`ErrorKind::Conflict`] when the name is taken; [`ErrorKind::Invalid`] when a glob matches no
-    /// declared type, the filter is no JSON path, or a value is out of range.
+    /// [`ErrorKind::Conflict`] when the name is taken; [`ErrorKind::Invalid`] when a glob matches
+    /// no declared type, the filter is no JSON path, or a value is out of range.
     pub async fn create_subscription(&self, new: &Subscription) -> Result<SubscriptionInfo, Error> {
         self.store.create_subscription(new).await?;
         self.subscription(&new.name).await?.ok_or_else(|| missing(&new.name))

@@ -304,7 +304,8 @@ async fn what_waits_is_counted_up_to_a_limit() {
     admin.declare_types(&[event_type("order.placed")]).await.unwrap();
     admin.create_subscription(&subscription("mail", 9)).await.unwrap();
     let fill = "insert into postrider.job
-          (event_seq, event_occurred_at, due_at, created_at, subscription_id, origin, priority, tenant)
+          (event_seq, event_occurred_at, due_at, created_at, subscription_id, origin, priority,
+           tenant)
         select n, now(), now() - interval '1 minute', now(), 1, 'fanout', 2, ''
         from generate_series($1::integer, $2::integer) n";
     fixture.client.execute(fill, &[&1, &10_000]).await.unwrap();

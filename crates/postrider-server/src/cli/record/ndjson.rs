@@ -1,8 +1,8 @@
 //! Many events from NDJSON: a batch is a transaction.
 //!
-//! How it fails: a bad line is named by its number, nothing of its batch is recorded, and the failure
-//! says up to which line everything is. Invariants: lines are recorded in order; no line is skipped,
-//! except empty ones; memory is bounded by one batch.
+//! How it fails: a bad line is named by its number, nothing of its batch is recorded, and the
+//! failure says up to which line everything is. Invariants: lines are recorded in order; no line is
+//! skipped, except empty ones; memory is bounded by one batch.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
@@ -209,7 +209,7 @@ impl Import<'_> {
         {
             return at_line(*number, Failure::from(error).message_is(words));
         }
-        // JSON that PostgreSQL cannot hold fails for the batch as a whole: ask for each event alone.
+        // JSON that PostgreSQL cannot hold fails for the batch as a whole: try each event alone.
         if error.kind() == postrider::ErrorKind::Invalid {
             for (event, number) in batch.events.iter().zip(&batch.lines) {
                 match self.try_alone(event).await {

@@ -1,8 +1,8 @@
 //! Runs a command for an event.
 //!
-//! How it fails: a command that cannot be started, fails or is killed means "try again", with the end
-//! of its standard error as the reason; 65 means "never". Invariant: a command that runs too long or is
-//! called off is ended with everything it started.
+//! How it fails: a command that cannot be started, fails or is killed means "try again", with the
+//! end of its standard error as the reason; 65 means "never". Invariant: a command that runs too
+//! long or is called off is ended with everything it started.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitStatus, Stdio};

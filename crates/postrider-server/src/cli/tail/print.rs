@@ -1,8 +1,8 @@
 //! Prints events as NDJSON, each line flushed before its event counts as handled.
 //!
-//! How it fails: when standard output is closed or full, the first error is kept, the event goes back
-//! without an attempt used, and whoever waits in [`Printer::failed`] is told. Invariant: lines never
-//! mix.
+//! How it fails: when standard output is closed or full, the first error is kept, the event goes
+//! back without an attempt used, and whoever waits in [`Printer::failed`] is told. Invariant: lines
+//! never mix.
 
 use std::io;
 use std::sync::Mutex;
