@@ -26,6 +26,7 @@ impl Signals {
         eprintln!("stopping; once more stops at once");
         tokio::spawn(async move {
             self.next().await;
+            super::tail::kill_commands();
             std::process::exit(AT_ONCE);
         });
     }

@@ -36,6 +36,11 @@ Examples:
   postrider tail --subscription mail | jq -r .subject
   postrider tail --subscription mail --type order.placed --exec './send-mail.sh' --concurrency 4";
 
+/// Kills every command that runs for an event: this process ends without another word.
+pub(super) fn kill_commands() {
+    exec::kill_all();
+}
+
 /// What to follow, and what to do with it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]

@@ -82,14 +82,7 @@ async fn a_command_that_takes_too_long_is_killed_with_what_it_started() {
     let tail = program.start(&["tail", "-s", "slow", "--exec", "sleep 4711 & echo pid $!; wait"]);
     program.ok(&["record", "order.paid", "o:1"]).await;
     let line = tail.wait_for("pid ").await;
-    let pid: i32 = line.trim_start_matches("pid ").parse().unwrap();
-    wait_until("the child of the command is gone", PATIENCE, async || {
-        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // A zombie has ended, too; nobody may be there to collect it.
-        let gone = state.is_empty() || state.contains(") Z ");
-        gone.then_some(()).ok_or(state)
-    })
-    .await;
+    wait_until_gone(line.trim_start_matches("pid ")).await;
     program
         .wait_for_count("the attempt is kept", "select count(*) from postrider.job_attempt", 1)
         .await;
@@ -144,4 +137,29 @@ async fn a_subscription_is_used_as_it_is_and_not_changed_in_passing() {
         .await
         .code(1)
         .complains("no declared type");
+}
+
+/// Waits until the process is no more.
+async fn wait_until_gone(pid: &str) {
+    wait_until("the process of the command is gone", PATIENCE, async || {
+        let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // A zombie has ended, too; nobody may be there to collect it.
+        let gone = state.is_empty() || state.contains(") Z ");
+        gone.then_some(()).ok_or(state)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once_with_the_command_that_runs() {
+    let program = with_types().await;
+    let command = "echo pid $$; exec sleep 4711";
+    let mut tail = program.start(&["tail", "-s", "x", "--type", "order.paid", "--exec", command]);
+    program.ok(&["record", "order.paid", "o:1"]).await;
+    let line = tail.wait_for("pid ").await;
+    tail.signal(Signal::SIGTERM);
+    tail.wait_for("stopping").await;
+    tail.signal(Signal::SIGTERM);
+    assert_eq!(tail.exit_code().await, 130);
+    wait_until_gone(line.trim_start_matches("pid ")).await;
 }

@@ -4,9 +4,10 @@
 //! end of its standard error as the reason; 65 means "never". Invariant: a command that runs too
 //! long or is called off is ended with everything it started.
 
+use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
@@ -105,24 +106,44 @@ async fn read_tail(stderr: Option<ChildStderr>, kept: &mut Vec<u8>) {
     }
 }
 
+/// The groups whose commands run: when this process ends at once, nothing is dropped.
+static RUNNING: Mutex<BTreeSet<Pid>> = Mutex::new(BTreeSet::new());
+
+/// Kills every command that runs, with everything it started.
+pub(super) fn kill_all() {
+    for group in running().iter() {
+        // It may have ended in this very moment.
+        let _ = killpg(*group, Signal::SIGKILL);
+    }
+}
+
+fn running() -> MutexGuard<'static, BTreeSet<Pid>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The processes of a command, killed when dropped before the command has ended.
 struct Group(Option<Pid>);
 
 impl Group {
     fn of(child: &Child) -> Self {
-        Self(child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw))
+        let group = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
+        running().extend(group);
+        Self(group)
     }
 
+    /// The command has ended by itself; what it left in the background is its own affair.
     fn ended(&mut self) {
-        self.0 = None;
+        if let Some(group) = self.0.take() {
+            running().remove(&group);
+        }
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
-            // It may have ended in this very moment.
             let _ = killpg(group, Signal::SIGKILL);
+            running().remove(&group);
         }
     }
 }
