@@ -23,7 +23,7 @@ fact as materialized (
   select w.*, max(w.seq) over (partition by w.subscription_id, w.tenant, w.subject) as leader
   from wanted w where w.coalesces and w.verdict <> 'no'
 ), made as materialized (
-  select k.*, nextval('{schema}.job_id_seq') as job_id from kept k where k.seq = k.leader
+  select k.*, nextval('{schema_in_literal}.job_id_seq') as job_id from kept k where k.seq = k.leader
 ), jobs as (
   insert into {schema}.job (id, event_seq, event_occurred_at, due_at, created_at, subscription_id,
     origin, priority, tenant)

@@ -47,7 +47,10 @@ impl From<tokio_postgres::Error> for TransactionError {
         let Some(db) = error.as_db_error() else {
             return Self::new("the connection to PostgreSQL broke").source(error);
         };
-        let report = Self::new(db.message()).sqlstate(db.code().code()).hint(db.hint());
+        // Where the server gives no hint, its detail says more than the message: what PostgreSQL
+        // cannot hold in JSON, say.
+        let hint = db.hint().or(db.detail());
+        let report = Self::new(db.message()).sqlstate(db.code().code()).hint(hint);
         report.column(db.column()).source(error)
     }
 }
