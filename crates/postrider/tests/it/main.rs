@@ -4,6 +4,7 @@
 
 mod cases_b35;
 mod fixture;
+mod floor;
 mod migrate;
 mod path;
 mod schema;
