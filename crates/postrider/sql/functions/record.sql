@@ -2,17 +2,18 @@
 
 create or replace function {schema}.nearest_types(wanted text) returns text
   language sql stable set search_path = pg_catalog, pg_temp as $$
-  -- Only errors call this: shares of three-letter pieces, as a spelling check does.
+  -- Only errors call this: shares of pairs of letters, so that two that changed places cost little.
   select string_agg(near.type, ', ' order by near.shared desc, near.type)
   from (
     select t.type, count(*)::float / greatest(length(t.type), length(wanted)) as shared
     from {schema}.event_type t
     join lateral (
-      select distinct lower(substr(t.type, i, 3)) as piece from generate_series(1, greatest(length(t.type) - 2, 1)) i
+      select distinct lower(substr(t.type, i, 2)) as piece from generate_series(1, greatest(length(t.type) - 1, 1)) i
     ) theirs on true
     where theirs.piece in (
-      select lower(substr(wanted, i, 3)) from generate_series(1, greatest(length(wanted) - 2, 1)) i)
+      select lower(substr(wanted, i, 2)) from generate_series(1, greatest(length(wanted) - 1, 1)) i)
     group by t.type
+    having count(*)::float / greatest(length(t.type), length(wanted)) > 0.3
     order by shared desc, t.type
     limit 3
   ) near
@@ -125,8 +126,10 @@ begin
     nearest := {schema}.nearest_types(check_undeclared.type);
     perform {schema}.refuse('PR001', 'type',
       format('type: %s is not declared', check_undeclared.type),
-      case when nearest is null then 'No type is declared yet: see `postrider types declare`.'
-           else 'Declared and alike: ' || nearest || '.' end,
+      case when nearest is not null then 'Declared and alike: ' || nearest || '.'
+           when exists (select from {schema}.event_type)
+             then 'No declared type is alike: see `postrider types list`.'
+           else 'No type is declared yet: see `postrider types declare`.' end,
       batch_position);
   end if;
 end

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::attempt::{End, Finished};
 use super::wake::Wakes;
 use crate::store::{Ended, PendingAgain, Store, micros};
-use crate::{Error, JobLease};
+use crate::{Error, ErrorKind, JobLease};
 
 /// Most outcomes of one statement.
 const SETTLE_MAX: usize = 500;
@@ -89,9 +89,16 @@ impl Settler {
     /// Writes what is not written yet.
     async fn write(&self, sorted: &mut Sorted) -> Result<(), Error> {
         if !sorted.completed.is_empty() {
-            let settled = self.store.settle_completed(self.session, &sorted.completed).await?;
-            warn_stale(&settled, sorted.completed.iter().map(|(lease, _)| lease));
-            sorted.completed.clear();
+            match self.store.settle_completed(self.session, &sorted.completed).await {
+                Ok(settled) => {
+                    warn_stale(&settled, sorted.completed.iter().map(|(lease, _)| lease));
+                    sorted.completed.clear();
+                }
+                Err(error) if error.kind() == ErrorKind::Invalid => {
+                    self.complete_one_by_one(&mut sorted.completed).await?;
+                }
+                Err(error) => return Err(error),
+            }
         }
         if !sorted.pending.is_empty() {
             let settled = self.store.settle_pending(self.session, &sorted.pending).await?;
@@ -104,6 +111,30 @@ impl Settler {
             let expected = sorted.ended.iter().filter(|job| !job.may_be_settled);
             warn_stale(&settled, expected.map(|job| &job.lease));
             sorted.ended.clear();
+        }
+        Ok(())
+    }
+
+    /// An output that PostgreSQL cannot hold (NUL in a text, a number out of range) must neither
+    /// undo the work nor hold up other jobs: a note that says so takes its place.
+    async fn complete_one_by_one(
+        &self,
+        completed: &mut Vec<(JobLease, Option<Box<RawValue>>)>,
+    ) -> Result<(), Error> {
+        while let Some(one) = completed.last() {
+            let (lease, result) =
+                (one.0, self.store.settle_completed(self.session, std::slice::from_ref(one)).await);
+            let settled = match result {
+                Err(error) if error.kind() == ErrorKind::Invalid => {
+                    tracing::warn!(job = lease.job_id, %error, "an output cannot be stored");
+                    let note = serde_json::json!({ "output_not_stored": error.to_string() });
+                    let note = serde_json::value::to_raw_value(&note).ok();
+                    self.store.settle_completed(self.session, &[(lease, note)]).await?
+                }
+                other => other?,
+            };
+            warn_stale(&settled, std::iter::once(&lease));
+            completed.pop();
         }
         Ok(())
     }

@@ -2,10 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may say so by panicking")]
 
+mod cases_b18;
 mod cases_b35;
+mod collect;
 mod fixture;
 mod floor;
 mod migrate;
 mod path;
+mod record_batch;
+mod record_ids;
+mod record_values;
+mod recording;
 mod schema;
 mod schema_violations;
