@@ -57,7 +57,8 @@ begin
   loop
     begin
       made := made + {schema}.make_partition(part.parent, part.column_name, part.day)::integer;
-    exception when lock_not_available or duplicate_table or unique_violation then null;
+    exception
+      when lock_not_available or duplicate_table or duplicate_object or unique_violation then null;
     end;
   end loop;
   return made;

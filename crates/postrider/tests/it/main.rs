@@ -7,6 +7,7 @@ mod cases_b35;
 mod collect;
 mod fixture;
 mod floor;
+mod maintenance;
 mod migrate;
 mod path;
 mod record_batch;
