@@ -10,6 +10,7 @@ mod floor;
 mod maintenance;
 mod migrate;
 mod path;
+mod plans;
 mod record_batch;
 mod record_ids;
 mod record_values;

@@ -110,7 +110,8 @@ async fn rows_in_the_net_move_into_their_partition_when_it_is_made() {
             "{table}"
         );
     }
-    let places = "select c.relname::text, 'event_' || to_char(occurred_at at time zone 'UTC', 'YYYYMMDD')
+    let places =
+        "select c.relname::text, 'event_' || to_char(occurred_at at time zone 'UTC', 'YYYYMMDD')
         from postrider.event e join pg_class c on c.oid = e.tableoid";
     for row in fixture.client.query(places, &[]).await.unwrap() {
         assert_eq!(row.get::<_, &str>(0), row.get::<_, &str>(1));
