@@ -10,7 +10,7 @@ const BAD: &[(&str, &str, &str)] = &[
     ("1", "events", "is a JSON number"),
     ("null", "events", "is a JSON null"),
     ("[]", "events", "is a JSON array"),
-    ("{}", "type", "is empty"),
+    (r#"{"subject": "s"}"#, "type", "is empty"),
     (r#"{"type": "a.b"}"#, "subject", "is empty"),
     (r#"{"type": null, "subject": "s"}"#, "type", "is empty"),
     (r#"{"type": 1, "subject": "s"}"#, "type", "is a JSON number"),

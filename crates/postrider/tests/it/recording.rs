@@ -202,21 +202,28 @@ async fn what_is_just_within_the_limits_is_taken() {
 async fn the_limit_of_data_is_a_setting_that_counts_the_stored_text() {
     let fixture = Fixture::new().await;
     fixture.declare(&["a.b"]).await;
-    let set = "update postrider.setting set data_bytes_max = 10";
+    let set = "update postrider.setting set data_bytes_max = 2000";
     fixture.client.batch_execute(set).await.unwrap();
-    // What PostgreSQL stores has one space after a colon, whatever was sent.
-    let at = r#"select postrider.record('a.b', 's', '{"a"   :   1234}')"#;
-    let over = r#"record('a.b', 's', '{"a":12345}')"#;
-    let stored = r#"select octet_length('{"a":1234}'::jsonb::text)::bigint"#;
-    assert_eq!(fixture.count(stored).await, 11);
-    let error = refused(&fixture.client, r#"record('a.b', 's', '{"a":1234}')"#).await;
-    assert_eq!(error.code().unwrap().code(), "PR003");
-    fixture.client.batch_execute("update postrider.setting set data_bytes_max = 11").await.unwrap();
-    fixture.client.batch_execute(at).await.unwrap();
-    let error = refused(&fixture.client, over).await;
-    let report = error.as_db_error().unwrap();
-    assert!(report.message().contains("12 bytes long, at most 11"), "{report:?}");
-    assert!(report.hint().is_some_and(|hint| hint.contains("data_bytes_max")), "{report:?}");
+    // What PostgreSQL stores has one space after a colon, whatever was sent: `{"a": "…"}`.
+    let sent = |spaces: usize, letters: usize| {
+        let (spaces, letters) = (" ".repeat(spaces), "x".repeat(letters));
+        format!("record('a.b', 's', '{{\"a\":{spaces}\"{letters}\"}}')")
+    };
+    for (spaces, letters) in [(0, 1991), (5_000, 1991), (0, 1990)] {
+        let sql = format!("select postrider.{}", sent(spaces, letters));
+        fixture.client.batch_execute(&sql).await.unwrap();
+    }
+    assert_eq!(
+        fixture.count("select max(octet_length(data::text))::bigint from postrider.event").await,
+        2000
+    );
+    for spaces in [0, 1, 5_000] {
+        let error = refused(&fixture.client, &sent(spaces, 1992)).await;
+        let report = error.as_db_error().unwrap();
+        assert_eq!(report.code().code(), "PR003");
+        assert!(report.message().contains("2001 bytes long, at most 2000"), "{report:?}");
+        assert!(report.hint().is_some_and(|hint| hint.contains("data_bytes_max")), "{report:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
