@@ -4,6 +4,7 @@
 
 mod cases_b18;
 mod cases_b35;
+mod cases_b40;
 mod collect;
 mod fixture;
 mod floor;
