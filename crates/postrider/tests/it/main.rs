@@ -1,11 +1,14 @@
 //! Everything that needs PostgreSQL: one program, a database for each test.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may say so by panicking")]
+#![expect(unreachable_pub, reason = "nobody is outside of a program")]
 
+mod adapters;
 mod cases_b18;
 mod cases_b35;
 mod cases_b40;
 mod collect;
+mod examples;
 mod fixture;
 mod floor;
 mod maintenance;

@@ -89,7 +89,7 @@ async fn a_batch_that_is_no_array_or_too_long_is_refused() {
 async fn a_batch_keeps_its_order_and_writes_what_single_calls_write() {
     let mut fixture = Fixture::new().await;
     fixture.declare(&["a.b"]).await;
-    let id = Uuid::now_v7();
+    let id = Uuid::new_v4();
     let events: Vec<NewEvent> = vec![
         NewEvent::new("a.b", "1").unwrap(),
         NewEvent::new("a.b", "2").unwrap().data(&serde_json::json!({"n": [1, null]})).unwrap(),
@@ -121,7 +121,7 @@ async fn a_batch_keeps_its_order_and_writes_what_single_calls_write() {
 async fn an_id_that_is_taken_in_the_middle_of_a_batch_undoes_the_batch() {
     let mut fixture = Fixture::new().await;
     fixture.declare(&["a.b"]).await;
-    let id = Uuid::now_v7();
+    let id = Uuid::new_v4();
     let first = NewEvent::new("a.b", "1").unwrap().id(id);
     let other = NewEvent::new("a.b", "2").unwrap().id(id);
     let batch = [NewEvent::new("a.b", "0").unwrap(), first, other];

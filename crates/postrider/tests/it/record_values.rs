@@ -89,7 +89,7 @@ async fn a_rollback_to_a_savepoint_or_of_all_leaves_nothing_behind() {
     let mut fixture = Fixture::new().await;
     fixture.declare(&["a.b"]).await;
     fixture.client.batch_execute("create table business (n int)").await.unwrap();
-    let with_id = || NewEvent::new("a.b", "s").unwrap().id(uuid::Uuid::now_v7());
+    let with_id = || NewEvent::new("a.b", "s").unwrap().id(uuid::Uuid::new_v4());
     let mut transaction = fixture.client.transaction().await.unwrap();
     fixture.recorder.record(&mut transaction, &with_id()).await.unwrap();
     transaction.rollback().await.unwrap();
@@ -100,7 +100,7 @@ async fn a_rollback_to_a_savepoint_or_of_all_leaves_nothing_behind() {
     savepoint.rollback().await.unwrap();
     // A refusal within a savepoint leaves the rest of the transaction usable.
     let mut savepoint = transaction.transaction().await.unwrap();
-    let refused = NewEvent::new("a.b", "s").unwrap().data("nul \0").unwrap();
+    let refused = NewEvent::new("undeclared", "s").unwrap();
     fixture.recorder.record(&mut savepoint, &refused).await.unwrap_err();
     savepoint.rollback().await.unwrap();
     transaction.commit().await.unwrap();
