@@ -217,8 +217,8 @@ mod tests {
         let found = crate::schema::fnv1a(FUNCTIONS.concat().as_bytes());
         assert_eq!(
             found, FUNCTIONS_HASH,
-            "sql/functions has changed: raise FUNCTIONS_REVISION (now {FUNCTIONS_REVISION}) by one, \
-             and set FUNCTIONS_HASH to {found:#018x}"
+            "sql/functions has changed: raise FUNCTIONS_REVISION (now {FUNCTIONS_REVISION}) by \
+             one, and set FUNCTIONS_HASH to {found:#018x}"
         );
     }
 

@@ -165,7 +165,8 @@ async fn b35_data_that_pg_restore_puts_back_under_an_empty_path_is_whole() {
     restored.batch_execute("select app.place('new')").await.unwrap();
     assert_eq!(next(&mut seen).await, "new");
     engine.shutdown().await;
-    let collisions = r#"select count(*) from (select seq from "Out-Box x".event group by 1 having count(*) > 1) x"#;
+    let collisions = r#"select count(*) from (select seq from "Out-Box x".event group by 1 having
+        count(*) > 1) x"#;
     assert_eq!(restored.query_one(collisions, &[]).await.unwrap().get::<_, i64>(0), 0);
 }
 

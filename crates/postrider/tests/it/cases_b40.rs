@@ -70,16 +70,19 @@ fn subscribed(mut builder: postrider::EngineBuilder) -> postrider::EngineBuilder
 #[tokio::test(flavor = "multi_thread")]
 async fn b40_matcher_routes_and_regular_expression_agree_with_the_definition() {
     let fixture = Fixture::new().await;
-    // Half of the types are there before the subscriptions and half come later: both sides make routes.
+    // Half of the types come before the subscriptions and half later: both sides make routes.
     let (before, after) = TYPES.split_at(TYPES.len() / 2);
     fixture.declare(before).await;
     let engine = subscribed(fixture.engine()).start().await.unwrap();
     let types = after.iter().map(|name| EventType::new(*name).unwrap());
     let declaring =
-        types.fold(Engine::builder(fixture.database()), |builder, t| builder.declare(t));
+        types.fold(Engine::builder(fixture.database()), postrider::EngineBuilder::declare);
     declaring.start().await.unwrap().shutdown().await;
     let routes = fixture.client.query(
-        "select s.name, r.type from postrider.route r join postrider.subscription s on s.id = r.subscription_id", &[]);
+        "select s.name, r.type from postrider.route r join postrider.subscription s on s.id =
+             r.subscription_id",
+        &[],
+    );
     let routes: std::collections::HashSet<(String, String)> =
         routes.await.unwrap().iter().map(|row| (row.get(0), row.get(1))).collect();
     for (n, glob) in GLOBS.iter().enumerate() {
@@ -117,7 +120,8 @@ async fn b40_events_are_fanned_out_as_the_table_says() {
     for name in TYPES {
         let sql = "select array(select s.name from unnest(f.subscription_ids) u(id)
               join postrider.subscription s using (id) order by s.id)
-            from postrider.event e join postrider.fanout f using (seq, occurred_at) where e.type = $1";
+            from postrider.event e join postrider.fanout f using (seq,
+              occurred_at) where e.type = $1";
         let found: Vec<String> = fixture.client.query_one(sql, &[name]).await.unwrap().get(0);
         let found: std::collections::BTreeSet<String> = found.into_iter().collect();
         let expected: std::collections::BTreeSet<String> = GLOBS
@@ -178,7 +182,8 @@ async fn b40_random_globs_and_types_match_alike_in_the_process_and_in_postgres()
         expected.push(matches);
     }
     assert!(expected.iter().filter(|matches| **matches).count() > 200, "hardly any pair matches");
-    let sql = "select n ~ g as found, g, n from unnest($1::text[], $2::text[]) with ordinality u(g, n, place)
+    let sql = "select n ~ g as found, g, n from unnest($1::text[],
+        $2::text[]) with ordinality u(g, n, place)
         order by place";
     let rows = fixture.client.query(sql, &[&globs, &names]).await.unwrap();
     for (row, expected) in rows.iter().zip(expected) {

@@ -24,17 +24,19 @@ const ODD_NAMES: &[&str] = &[
     "a63456789_b23456789_c23456789_d23456789_e23456789_f23456789_123",
 ];
 
-/// Columns, constraints, indexes, functions and grants of a schema, as sorted texts without its name.
+/// Columns, constraints, indexes, functions and grants of a schema, as sorted texts.
 async fn catalog(client: &Client, schema: &Schema) -> Vec<String> {
     let sql = "
-        select 'column ' || c.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
+        select 'column ' || c.relname || '.' || a.attname || ' ' || format_type(a.atttypid,
+          a.atttypmod)
             || ' ' || a.attnotnull || coalesce(' ' || pg_get_expr(d.adbin, d.adrelid), '')
             || coalesce(' ' || array_to_string(c.reloptions, ','), '') as line
           from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
           left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
           where c.relnamespace = n.oid and c.relkind in ('r', 'p', 'S', 'v')
         union all
-        select 'constraint ' || conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid)
+        select 'constraint ' || conrelid::regclass || ' ' || conname || ' ' ||
+          pg_get_constraintdef(oid)
           from pg_constraint where connamespace = n.oid
         union all
         select 'index ' || indexdef from pg_indexes where schemaname = n.nspname

@@ -186,8 +186,10 @@ async fn five_thousand_events_of_one_transaction_are_fanned_out_once_each() {
     engine.shutdown().await;
     assert_eq!(fixture.count("select count(*) from postrider.owed").await, 0);
     let jobs = "select count(distinct event_seq) from (
-        select event_seq from postrider.job union all select event_seq from postrider.job_history) j";
+        select event_seq from postrider.job union all select event_seq from
+          postrider.job_history) j";
     assert_eq!(fixture.count(jobs).await, 5_000);
-    let all = "select (select count(*) from postrider.job) + (select count(*) from postrider.job_history)";
+    let all = "select (select count(*) from postrider.job) + (select count(*) from
+        postrider.job_history)";
     assert_eq!(fixture.count(all).await, 5_000);
 }

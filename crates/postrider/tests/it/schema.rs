@@ -8,7 +8,8 @@ use crate::schema_violations::VIOLATIONS;
 /// What a test needs in the tables before it can break a rule.
 const GIVEN: &str = "
     insert into postrider.event_type (type) values ('a.b');
-    insert into postrider.subscription (name, globs, declared_globs, backoff, created_routing_version)
+    insert into postrider.subscription (name, globs, declared_globs, backoff,
+      created_routing_version)
       values ('sub', '{a.b}', '{a.b}', '{}', 1);
     insert into postrider.route select 'a.b', id from postrider.subscription;
     insert into postrider.session (id, name, version, runs_relay, started_at, expires_at)
@@ -24,7 +25,8 @@ const GIVEN: &str = "
     insert into postrider.owed values (1, now());
     insert into postrider.fanout_failure (seq, occurred_at, tenant, key, retry_at)
       values (1, now(), '', 'k', now());
-    insert into postrider.fanout (seq, occurred_at, fanned_out_at, routing_version, subscription_ids, job_ids)
+    insert into postrider.fanout (seq, occurred_at, fanned_out_at, routing_version,
+      subscription_ids, job_ids)
       values (1, '2000-01-01', now(), 1, '{}', '{}');
     insert into postrider.job (id, due_at, created_at, subscription_id, origin, priority, tenant)
       values (1, now(), now(), 1, 'enqueue', 2, '');
@@ -39,7 +41,8 @@ const RULES: &str = "
     from pg_class c
     join pg_namespace n on n.oid = c.relnamespace and n.nspname = 'postrider'
     join lateral (
-      select conname::text as name from pg_constraint where conrelid = c.oid and contype in ('c', 'p', 'u', 'f', 'x')
+      select conname::text as name from pg_constraint where conrelid = c.oid and contype in ('c',
+        'p', 'u', 'f', 'x')
       union
       select i.relname::text from pg_index x join pg_class i on i.oid = x.indexrelid
         where x.indrelid = c.oid and x.indisunique
@@ -47,7 +50,8 @@ const RULES: &str = "
     where not c.relispartition
     union
     select t.typname || ': ' || conname
-    from pg_constraint join pg_type t on t.oid = contypid and t.typnamespace = 'postrider'::regnamespace";
+    from pg_constraint join pg_type t on t.oid = contypid and t.typnamespace =
+      'postrider'::regnamespace";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_rule_of_the_schema_refuses_what_breaks_it_by_its_name() {
@@ -95,11 +99,13 @@ async fn nothing_is_granted_to_public() {
     // Where no list of grants is kept, the built-in one holds: it opens functions and types to all.
     let sql = "
         with thing as (
-          select 'function ' || p.proname as what, coalesce(p.proacl, acldefault('f', p.proowner)) as acl
+          select 'function ' || p.proname as what, coalesce(p.proacl, acldefault('f',
+            p.proowner)) as acl
             from pg_proc p where p.pronamespace = 'postrider'::regnamespace
           union all
           select 'type ' || t.typname, coalesce(t.typacl, acldefault('T', t.typowner))
-            from pg_type t where t.typnamespace = 'postrider'::regnamespace and t.typtype in ('e', 'd')
+            from pg_type t where t.typnamespace = 'postrider'::regnamespace and t.typtype in
+              ('e', 'd')
           union all
           select 'relation ' || c.relname, coalesce(c.relacl,
               acldefault(case when c.relkind = 'S' then 's' else 'r' end::\"char\", c.relowner))
@@ -108,7 +114,8 @@ async fn nothing_is_granted_to_public() {
           select 'schema ' || n.nspname, coalesce(n.nspacl, acldefault('n', n.nspowner))
             from pg_namespace n where n.nspname = 'postrider'
         )
-        select what, exists (select from aclexplode(acl) g where g.grantee = 0) as open from thing";
+        select what, exists (select from aclexplode(acl) g where g.grantee = 0) as open from
+          thing";
     let rows = fixture.client.query(sql, &[]).await.unwrap();
     for kind in ["function ", "type ", "relation ", "schema "] {
         let looked_at = rows.iter().filter(|row| row.get::<_, &str>(0).starts_with(kind)).count();
@@ -143,7 +150,8 @@ async fn a_role_that_may_only_record_can_do_nothing_else() {
     let grants = format!(
         "create role {role};
          grant usage on schema postrider to {role};
-         grant execute on function postrider.record(text, text, jsonb, text, text, jsonb, uuid, bytea, text, integer),
+         grant execute on function postrider.record(text, text, jsonb, text, text, jsonb, uuid,
+           bytea, text, integer),
            postrider.record_many(jsonb) to {role};
          set role {role};"
     );
@@ -155,7 +163,13 @@ async fn a_role_that_may_only_record_can_do_nothing_else() {
     let many = r#"select postrider.record_many('[{"type": "a.b", "subject": "s"}]')"#;
     client.batch_execute(many).await.unwrap();
     // Refusals look types up, which must work with these rights too.
-    let undeclared = client.batch_execute("select postrider.record('a.c', 's')").await.unwrap_err();
+    let undeclared = client
+        .batch_execute(
+            "select postrider.record('a.c',
+        's')",
+        )
+        .await
+        .unwrap_err();
     assert_eq!(undeclared.code().unwrap().code(), "PR001");
     client.batch_execute("reset role").await.unwrap();
     let names = "
@@ -169,7 +183,8 @@ async fn a_role_that_may_only_record_can_do_nothing_else() {
           where relnamespace = 'postrider'::regnamespace and relkind = 'S'
         union all
         select format('select postrider.%I(%s)', proname, (
-            select string_agg(format('null::%s', format_type(a, null)), ', ') from unnest(proargtypes) a))
+            select string_agg(format('null::%s', format_type(a, null)),
+              ', ') from unnest(proargtypes) a))
           from pg_proc where pronamespace = 'postrider'::regnamespace
             and proname not in ('record', 'record_many')";
     let statements: Vec<String> =

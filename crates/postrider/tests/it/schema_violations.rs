@@ -21,8 +21,18 @@ pub(crate) const VIOLATIONS: &[(&str, &str, &str)] = &[
     ),
     ("event_type", "type_is_well_formed", "insert into postrider.event_type (type) values ('.a')"),
     ("event_type", "type_is_well_formed", "insert into postrider.event_type (type) values ('a.')"),
-    ("event_type", "type_is_well_formed", "insert into postrider.event_type (type) values ('a b')"),
-    ("event_type", "type_is_well_formed", "insert into postrider.event_type (type) values ('a.*')"),
+    (
+        "event_type",
+        "type_is_well_formed",
+        "insert into postrider.event_type (type) values
+        ('a b')",
+    ),
+    (
+        "event_type",
+        "type_is_well_formed",
+        "insert into postrider.event_type (type) values
+        ('a.*')",
+    ),
     ("event_type", "type_is_well_formed", "insert into postrider.event_type (type) values ('é')"),
     (
         "event_type",
@@ -39,12 +49,16 @@ pub(crate) const VIOLATIONS: &[(&str, &str, &str)] = &[
     (
         "subscription",
         "subscription_pkey",
-        "insert into postrider.subscription (id, name, globs, declared_globs, backoff, created_routing_version) overriding system value select id, 'other', globs, globs, backoff, 1 from postrider.subscription",
+        "insert into postrider.subscription (id, name, globs, declared_globs, backoff,
+             created_routing_version) overriding system value select id, 'other', globs, globs,
+               backoff, 1 from postrider.subscription",
     ),
     (
         "subscription",
         "subscription_name_is_unique",
-        "insert into postrider.subscription (name, globs, declared_globs, backoff, created_routing_version) select name, globs, globs, backoff, 1 from postrider.subscription",
+        "insert into postrider.subscription (name, globs, declared_globs, backoff,
+             created_routing_version) select name, globs, globs, backoff,
+               1 from postrider.subscription",
     ),
     ("subscription", "name_is_well_formed", "update postrider.subscription set name = ''"),
     ("subscription", "queue_is_well_formed", "update postrider.subscription set queue = ''"),
@@ -147,7 +161,12 @@ pub(crate) const VIOLATIONS: &[(&str, &str, &str)] = &[
         "waits_or_is_poisoned",
         "update postrider.fanout_failure set poisoned_at = now(), last_error = 'x'",
     ),
-    ("fanout_failure", "attempts_are_counted", "update postrider.fanout_failure set attempts = -1"),
+    (
+        "fanout_failure",
+        "attempts_are_counted",
+        "update postrider.fanout_failure set attempts =
+        -1",
+    ),
     (
         "fanout_failure",
         "poison_has_a_reason",
@@ -164,7 +183,12 @@ pub(crate) const VIOLATIONS: &[(&str, &str, &str)] = &[
         "each_subscription_got_a_job",
         "update postrider.fanout set subscription_ids = '{1}'",
     ),
-    ("fanout", "each_subscription_got_a_job", "update postrider.fanout set coalesced_into = '{1}'"),
+    (
+        "fanout",
+        "each_subscription_got_a_job",
+        "update postrider.fanout set coalesced_into =
+        '{1}'",
+    ),
     (
         "fanout",
         "a_skipped_event_has_no_jobs",
@@ -201,7 +225,12 @@ pub(crate) const VIOLATIONS: &[(&str, &str, &str)] = &[
         "lease_pkey",
         "insert into postrider.lease overriding system value select * from postrider.lease",
     ),
-    ("lease", "lease_session_id_fkey", "update postrider.lease set session_id = gen_random_uuid()"),
+    (
+        "lease",
+        "lease_session_id_fkey",
+        "update postrider.lease set session_id =
+        gen_random_uuid()",
+    ),
     ("lease", "a_lease_holds_jobs", "update postrider.lease set job_ids = '{}'"),
     // job
     ("job", "job_pkey", "insert into postrider.job select * from postrider.job"),
@@ -261,12 +290,16 @@ pub(crate) const VIOLATIONS: &[(&str, &str, &str)] = &[
     (
         "job_history",
         "history_holds_final_states",
-        "insert into postrider.job_completed_default (id, finished_at, created_at, subscription_id, attempt, extra_attempts, state, origin, priority, tenant) values (2, now(), now(), 1, 1, 0, 'pending', 'enqueue', 2, '')",
+        "insert into postrider.job_completed_default (id, finished_at, created_at,
+             subscription_id, attempt, extra_attempts, state, origin, priority,
+               tenant) values (2, now(), now(), 1, 1, 0, 'pending', 'enqueue', 2, '')",
     ),
     (
         "job_history",
         "history_holds_final_states",
-        "insert into postrider.job_completed_default (id, finished_at, created_at, subscription_id, attempt, extra_attempts, state, origin, priority, tenant) values (2, now(), now(), 1, 1, 0, 'running', 'enqueue', 2, '')",
+        "insert into postrider.job_completed_default (id, finished_at, created_at,
+             subscription_id, attempt, extra_attempts, state, origin, priority,
+               tenant) values (2, now(), now(), 1, 1, 0, 'running', 'enqueue', 2, '')",
     ),
     (
         "job_history",
