@@ -6,6 +6,8 @@
 //! How it fails: exit code 1 when a bar is not met. Invariant: without a database URL it measures on
 //! a private server with fsync on.
 
+mod endurance;
+mod latency;
 mod load;
 mod place;
 mod report;
@@ -18,18 +20,24 @@ use self::place::Place;
 
 /// What to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// `record` against a hand-written outbox insert.
     Write,
     /// The relay against a hand-written fan-out.
     Fanout,
     /// No-op handlers against a hand-written drain.
     Drain,
+    /// From a commit to the start of its handler.
+    Latency,
+    /// Fan-out and settles while a snapshot is held open.
+    Held,
+    /// Fan-out with five million events owed.
+    Backlog,
 }
 
 /// Options of a bench.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// What to measure.
     kind: Kind,
     /// How many rounds, each with both sides.
@@ -55,7 +63,7 @@ struct Settings {
 }
 
 /// Runs one bench. `url` of none means a private server.
-pub fn main(args: &Args, url: Option<&str>, json: bool) -> ExitCode {
+pub(crate) fn main(args: &Args, url: Option<&str>, json: bool) -> ExitCode {
     let runtime = tokio::runtime::Runtime::new();
     let outcome = match runtime {
         Ok(runtime) => runtime.block_on(run(args, url)),
@@ -85,6 +93,9 @@ async fn run(args: &Args, url: Option<&str>) -> Result<report::Report, BenchErro
         Kind::Write => rounds::write(&place, &settings).await?,
         Kind::Fanout => rounds::fanout(&place, &settings).await?,
         Kind::Drain => rounds::drain(&place, &settings).await?,
+        Kind::Latency => latency::latency(&place, &settings).await?,
+        Kind::Held => endurance::held(&place, &settings).await?,
+        Kind::Backlog => endurance::backlog(&place, &settings).await?,
     };
     place.leave().await?;
     Ok(report)
@@ -92,7 +103,7 @@ async fn run(args: &Args, url: Option<&str>) -> Result<report::Report, BenchErro
 
 /// Why a bench could not run.
 #[derive(Debug)]
-pub struct BenchError(String);
+pub(crate) struct BenchError(String);
 
 impl BenchError {
     fn new(text: impl Into<String>) -> Self {

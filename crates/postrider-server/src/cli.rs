@@ -35,7 +35,7 @@ enum Command {
 }
 
 /// Parses, runs, and says how it ended.
-pub fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
         Command::Demo(args) => demo::main(args),

@@ -12,13 +12,13 @@ use super::BenchError;
 
 /// A script of statements.
 #[derive(Debug, Clone)]
-pub struct Script {
+pub(crate) struct Script {
     statements: Vec<String>,
 }
 
 impl Script {
     /// Splits a script, puts the values in, and drops comments.
-    pub fn new(text: &str, schema: &str, values: &[(&str, i64)]) -> Self {
+    pub(crate) fn new(text: &str, schema: &str, values: &[(&str, i64)]) -> Self {
         let code: Vec<&str> =
             text.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
         let mut code = code.join("\n").replace("{schema}", schema);
@@ -34,7 +34,7 @@ impl Script {
     }
 
     /// Runs every statement once, each as it is.
-    pub async fn run_once(&self, client: &Client) -> Result<(), BenchError> {
+    pub(crate) async fn run_once(&self, client: &Client) -> Result<(), BenchError> {
         for statement in &self.statements {
             client.batch_execute(statement).await?;
         }
@@ -42,7 +42,10 @@ impl Script {
     }
 
     /// Prepares the script on a connection.
-    pub async fn prepare<'a>(&'a self, client: &'a Client) -> Result<Prepared<'a>, BenchError> {
+    pub(crate) async fn prepare<'a>(
+        &'a self,
+        client: &'a Client,
+    ) -> Result<Prepared<'a>, BenchError> {
         let mut steps = Vec::new();
         for statement in &self.statements {
             let plain = matches!(statement.as_str(), "begin" | "commit")
@@ -62,14 +65,14 @@ enum Step<'a> {
 }
 
 /// A script on one connection.
-pub struct Prepared<'a> {
+pub(crate) struct Prepared<'a> {
     client: &'a Client,
     steps: Vec<Step<'a>>,
 }
 
 impl Prepared<'_> {
     /// Runs it once.
-    pub async fn run(&self) -> Result<(), BenchError> {
+    pub(crate) async fn run(&self) -> Result<(), BenchError> {
         for step in &self.steps {
             match step {
                 Step::Plain(text) => self.client.batch_execute(text).await?,
@@ -83,7 +86,7 @@ impl Prepared<'_> {
 }
 
 /// Runs `script` on `connections` connections for `time`; returns how often each second.
-pub async fn rate(
+pub(crate) async fn rate(
     database: &Database,
     script: &Script,
     connections: usize,
@@ -117,7 +120,7 @@ pub async fn rate(
 }
 
 /// Runs `script` `times` times on one connection; returns how often each second.
-pub async fn rate_of(
+pub(crate) async fn rate_of(
     database: &Database,
     script: &Script,
     connections: u32,

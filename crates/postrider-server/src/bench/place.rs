@@ -15,16 +15,17 @@ use super::load::Script;
 const SCHEMA: &str = "postrider_bench";
 
 /// A place to measure in. Holds the private server, if there is one.
-pub struct Place {
-    pub database: Database,
-    pub client: Client,
-    pub schema: Schema,
+pub(crate) struct Place {
+    pub(crate) database: Database,
+    pub(crate) client: Client,
+    pub(crate) schema: Schema,
+    url: String,
     server: Option<PrivateServer>,
 }
 
 impl Place {
     /// Uses the given database or starts a private server, and makes the tables anew.
-    pub async fn new(url: Option<&str>) -> Result<Self, BenchError> {
+    pub(crate) async fn new(url: Option<&str>) -> Result<Self, BenchError> {
         let (server, url) = match url {
             Some(url) => (None, url.to_owned()),
             None => {
@@ -46,11 +47,11 @@ impl Place {
         client.batch_execute(include_str!("../../bench/ceiling/schema.sql")).await?;
         client.batch_execute("reset search_path").await?;
         migrate::apply(&mut client, &schema).await?;
-        Ok(Self { database, client, schema, server })
+        Ok(Self { database, client, schema, url, server })
     }
 
     /// An engine on the bench's schema with its types declared.
-    pub fn engine(&self) -> Result<EngineBuilder, BenchError> {
+    pub(crate) fn engine(&self) -> Result<EngineBuilder, BenchError> {
         Ok(Engine::builder(self.database.clone())
             .schema(self.schema.clone())
             .declare(EventType::new("order.placed")?)
@@ -58,18 +59,38 @@ impl Place {
     }
 
     /// A script of ours.
-    pub fn script(&self, text: &str, values: &[(&str, i64)]) -> Script {
+    pub(crate) fn script(&self, text: &str, values: &[(&str, i64)]) -> Script {
         Script::new(text, &self.schema.quoted(), values)
     }
 
     /// The number that a statement answers with.
-    pub async fn number(&self, text: &str) -> Result<f64, BenchError> {
+    pub(crate) async fn number(&self, text: &str) -> Result<f64, BenchError> {
         let text = text.replace("{schema}", &self.schema.quoted());
         Ok(self.client.query_one(&text, &[]).await?.try_get(0)?)
     }
 
-    /// Waits until a count answers zero.
-    pub async fn until_zero(&self, text: &str, limit: Duration) -> Result<(), BenchError> {
+    /// A connection of its own that calls `woken` for each notification.
+    pub(crate) async fn listen(
+        &self,
+        woken: impl Fn() -> bool + Send + 'static,
+    ) -> Result<(Client, tokio::task::JoinHandle<()>), BenchError> {
+        let config: tokio_postgres::Config = self.url.parse()?;
+        let (client, mut connection) = config.connect(tokio_postgres::NoTls).await?;
+        let driver = tokio::spawn(async move {
+            while let Some(Ok(message)) =
+                std::future::poll_fn(|context| connection.poll_message(context)).await
+            {
+                let told = matches!(message, tokio_postgres::AsyncMessage::Notification(_));
+                if told && !woken() {
+                    break;
+                }
+            }
+        });
+        Ok((client, driver))
+    }
+
+    /// Waits until a question is answered with no.
+    pub(crate) async fn until_zero(&self, text: &str, limit: Duration) -> Result<(), BenchError> {
         let text = text.replace("{schema}", &self.schema.quoted());
         let deadline = std::time::Instant::now() + limit;
         loop {
@@ -85,7 +106,7 @@ impl Place {
     }
 
     /// Stops the private server and drops the schemas of a given one.
-    pub async fn leave(self) -> Result<(), BenchError> {
+    pub(crate) async fn leave(self) -> Result<(), BenchError> {
         self.client.batch_execute("drop schema if exists postrider_bench, ceiling cascade").await?;
         if let Some(server) = self.server {
             server.stop().await.map_err(BenchError::from_display)?;

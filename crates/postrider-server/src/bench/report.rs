@@ -8,14 +8,14 @@ use serde_json::Value;
 /// Whether more or less of a metric is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Better {
+pub(crate) enum Better {
     Higher,
     Lower,
 }
 
 /// One figure against its bar.
 #[derive(Debug, Clone, Serialize)]
-pub struct Metric {
+pub(crate) struct Metric {
     name: &'static str,
     value: f64,
     bar: f64,
@@ -25,32 +25,32 @@ pub struct Metric {
 
 impl Metric {
     /// A metric of which more is better.
-    pub fn at_least(name: &'static str, value: f64, bar: f64) -> Self {
+    pub(crate) fn at_least(name: &'static str, value: f64, bar: f64) -> Self {
         Self { name, value, bar, better: Better::Higher, met: value >= bar }
     }
 
     /// A metric of which less is better.
-    pub fn at_most(name: &'static str, value: f64, bar: f64) -> Self {
+    pub(crate) fn at_most(name: &'static str, value: f64, bar: f64) -> Self {
         Self { name, value, bar, better: Better::Lower, met: value <= bar }
     }
 }
 
 /// The outcome of one bench.
 #[derive(Debug, Serialize)]
-pub struct Report {
-    pub name: &'static str,
-    pub metrics: Vec<Metric>,
-    pub rounds: Vec<Value>,
+pub(crate) struct Report {
+    pub(crate) name: &'static str,
+    pub(crate) metrics: Vec<Metric>,
+    pub(crate) rounds: Vec<Value>,
 }
 
 impl Report {
     /// Whether every bar is met.
-    pub fn met(&self) -> bool {
+    pub(crate) fn met(&self) -> bool {
         self.metrics.iter().all(|metric| metric.met)
     }
 
     /// Prints the report, as one JSON line or as a table.
-    pub fn print(&self, json: bool) {
+    pub(crate) fn print(&self, json: bool) {
         if json {
             let line =
                 serde_json::to_string(self).expect("a report has only finite numbers and texts");
@@ -71,7 +71,7 @@ impl Report {
 }
 
 /// The median of some figures; zero of none.
-pub fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
+pub(crate) fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
     let mut figures: Vec<f64> = figures.into_iter().collect();
     figures.sort_by(f64::total_cmp);
     match figures.len() {
@@ -82,7 +82,7 @@ pub fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// The value below which `part` (0.0 to 1.0) of the figures lie.
-pub fn percentile(figures: &[f64], part: f64) -> f64 {
+pub(crate) fn percentile(figures: &[f64], part: f64) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
     let last = sorted.len().saturating_sub(1);

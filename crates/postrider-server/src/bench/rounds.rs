@@ -34,7 +34,7 @@ fn order(round: usize, sides: usize) -> Vec<usize> {
 }
 
 /// `record` against the hand-written writes, and five relays against one.
-pub async fn write(place: &Place, settings: &Settings) -> Result<Report, BenchError> {
+pub(crate) async fn write(place: &Place, settings: &Settings) -> Result<Report, BenchError> {
     let scripts = [
         place.script(WRITE_PLAIN, &[]),
         place.script(WRITE_NOTIFY, &[]),
@@ -80,7 +80,7 @@ pub async fn write(place: &Place, settings: &Settings) -> Result<Report, BenchEr
 }
 
 /// The relay against the hand-written fan-out, with one and with two.
-pub async fn fanout(place: &Place, settings: &Settings) -> Result<Report, BenchError> {
+pub(crate) async fn fanout(place: &Place, settings: &Settings) -> Result<Report, BenchError> {
     let events = settings.events.unwrap_or(60_000);
     subscribe_three(place).await?;
     let script = place.script(FANOUT, &[("b", BATCH)]);
@@ -155,7 +155,7 @@ async fn our_fanout(place: &Place, relays: usize, events: i64) -> Result<f64, Be
 }
 
 /// No-op handlers in one process against the hand-written drain.
-pub async fn drain(place: &Place, settings: &Settings) -> Result<Report, BenchError> {
+pub(crate) async fn drain(place: &Place, settings: &Settings) -> Result<Report, BenchError> {
     let jobs = settings.events.unwrap_or(100_000);
     let subscription = || Subscription::new("drain", ["order.placed"]);
     let noop = async |_: Delivery| ();
