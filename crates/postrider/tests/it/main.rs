@@ -20,6 +20,7 @@ mod record_batch;
 mod record_ids;
 mod record_values;
 mod recording;
+mod rescue;
 mod retention;
 mod schema;
 mod schema_violations;

@@ -5,7 +5,8 @@ pub const FILL: &str = "
     insert into postrider.event_type (type) select 'a.t' || n from generate_series(1, 1000) n;
     insert into postrider.subscription (name, globs, declared_globs, backoff,
       created_routing_version)
-      select 's' || n, '{a.*}', '{a.*}', '{}', 1 from generate_series(1, 20) n;
+      select 's' || n, '{a.*}', '{a.*}', '{\"list\": {\"delays_ms\": [1000]}}', 1
+      from generate_series(1, 20) n;
     update postrider.subscription set deleted_at = now() where name = 's20';
     insert into postrider.route select 'a.t' || n, s from generate_series(1, 1000) n,
       generate_series(1, 3) s;
