@@ -58,6 +58,9 @@ const WORKERS: usize = 2;
 const ONE_KILL: &[i64] = &[45];
 const CHAOS: &[i64] = &[20, 50, 80];
 
+/// How long called-off tasks may take to end before the place is closed all the same.
+const USERS_GONE_WITHIN: Duration = Duration::from_secs(5);
+
 /// Records events in a small shop's transactions on PostgreSQL, lets three subscribers handle them
 /// in two worker processes, kills one of these in the middle, and checks that nothing was lost,
 /// invented or done twice.
@@ -151,7 +154,7 @@ async fn run(args: &Args, url: Option<&str>, view: &View) -> Result<bool, Failur
         signals.any().await;
     }
     tokio::select! {
-        closed = close(place) => closed?,
+        closed = close(&place) => closed?,
         // A second signal: the watchdog of the private server sees to the rest.
         () = signals.any() => return Err(interrupted()),
     }
@@ -162,29 +165,39 @@ async fn run(args: &Args, url: Option<&str>, view: &View) -> Result<bool, Failur
 
 /// Runs shop, workers, chaos and watch to their end, and takes the verdict.
 async fn show(args: &Args, place: &Arc<Place>, view: &View) -> Result<Verdict, Failure> {
-    let wanted = i64::from(args.events.unwrap_or(EVENTS));
-    let rate = pace(args);
     let crew = Crew::start(place.clone(), view.clone(), args.seed, WORKERS).await?;
     let crew = Arc::new(Mutex::new(crew));
+    play(args, place, view, &crew).await?;
+    let client = place.database("verdict")?.connect().await?;
+    client.execute(include_str!("demo/sql/run_finish.sql"), &[]).await?;
+    if let Some(crew) = Arc::into_inner(crew) {
+        crew.into_inner().stop().await;
+    }
+    Verdict::take(&client).await
+}
+
+/// Records all events and returns when they are handled and the last kill is over.
+async fn play(
+    args: &Args,
+    place: &Arc<Place>,
+    view: &View,
+    crew: &Arc<Mutex<Crew>>,
+) -> Result<(), Failure> {
+    let wanted = i64::from(args.events.unwrap_or(EVENTS));
+    let rate = pace(args);
+    introduce(args, wanted, view);
     let progress = Arc::new(Progress::new(wanted, rate));
     let tally = Arc::new(Tally::default());
-    view.tell(&format!(
-        "The shop records {} from {}; some transactions roll back, some commit late.",
-        counted(wanted as usize, "event"),
-        counted(args.producers as usize, "connection")
-    ));
     let mut tasks = producers(args, place, &progress, rate);
-    tasks.spawn(
-        Chaos {
-            place: place.clone(),
-            progress: progress.clone(),
-            crew: crew.clone(),
-            tally: tally.clone(),
-            view: view.clone(),
-            at_percent: if args.chaos { CHAOS } else { ONE_KILL },
-        }
-        .run(),
-    );
+    let chaos = Chaos {
+        place: place.clone(),
+        progress: progress.clone(),
+        crew: crew.clone(),
+        tally: tally.clone(),
+        view: view.clone(),
+        at_percent: if args.chaos { CHAOS } else { ONE_KILL },
+    };
+    tasks.spawn(async { chaos.run().await.map_err(|failure| failure.while_doing("killing")) });
     let limit = args.give_up_after.map_or(60.0 + wanted as f64 / 100.0, f64::from);
     let mut watch = Watch {
         client: place.database("watch")?.connect().await?,
@@ -196,7 +209,7 @@ async fn show(args: &Args, place: &Arc<Place>, view: &View) -> Result<Verdict, F
         deadline: Instant::now() + Duration::from_secs_f64(limit),
     };
     let finished = tokio::select! {
-        watched = watch.run() => watched,
+        watched = watch.run() => watched.map_err(|failure| failure.while_doing("watching")),
         Err(failure) = all(&mut tasks) => Err(failure),
     };
     progress.set_idle();
@@ -204,22 +217,20 @@ async fn show(args: &Args, place: &Arc<Place>, view: &View) -> Result<Verdict, F
         all(&mut tasks).await?;
     }
     tasks.shutdown().await;
-    finish(crew, finished, place).await
+    finished
 }
 
-/// Stops the workers, whatever came before, and takes the verdict.
-async fn finish(
-    crew: Arc<Mutex<Crew>>,
-    finished: Result<(), Failure>,
-    place: &Place,
-) -> Result<Verdict, Failure> {
-    let client = place.database("verdict")?.connect().await?;
-    client.execute(include_str!("demo/sql/run_finish.sql"), &[]).await?;
-    if let Some(crew) = Arc::into_inner(crew) {
-        crew.into_inner().stop().await;
-    }
-    finished?;
-    Verdict::take(&client).await
+/// Says what is about to happen.
+fn introduce(args: &Args, wanted: i64, view: &View) {
+    view.tell(
+        "In both run the same three subscribers: search.index keeps the latest state of each order, \
+         billing.ledger books each payment exactly once, audit fails now and then and tries again.",
+    );
+    view.tell(&format!(
+        "The shop records {} from {}; some of its transactions roll back, some commit late.\n",
+        counted(wanted as usize, "event"),
+        counted(args.producers as usize, "connection")
+    ));
 }
 
 /// How many events a second are begun at most.
@@ -242,7 +253,8 @@ fn producers(
     let mut tasks = JoinSet::new();
     for number in 0..args.producers {
         let chance = Chance::new(args.seed, u64::from(number));
-        tasks.spawn(producer::run(place.clone(), progress.clone(), chance, events_max));
+        let producer = producer::run(place.clone(), progress.clone(), chance, events_max);
+        tasks.spawn(async { producer.await.map_err(|failure| failure.while_doing("recording")) });
     }
     tasks
 }
@@ -255,12 +267,13 @@ async fn all(tasks: &mut JoinSet<Result<(), Failure>>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Closes the place when the last of its users is gone.
-async fn close(place: Arc<Place>) -> Result<(), Failure> {
-    match Arc::into_inner(place) {
-        Some(place) => place.close().await,
-        None => Err(Failure::new("a task of the demo did not end; its schemas were left")),
+/// Closes the place when the last of its users is gone: tasks that were called off, and workers.
+async fn close(place: &Arc<Place>) -> Result<(), Failure> {
+    let deadline = Instant::now() + USERS_GONE_WITHIN;
+    while Arc::strong_count(place) > 1 && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    place.close().await.map_err(|failure| failure.while_doing("cleaning up"))
 }
 
 async fn judge(args: &Args, place: &Place) -> Result<bool, Failure> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::time::Instant;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
 use super::crew::Crew;
@@ -22,10 +22,9 @@ use super::worker::LEASE;
 
 /// How often something that has no wake-up of its own is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// A kill waits this long for many running jobs, then takes a worker with any.
-const MANY_WITHIN: Duration = Duration::from_secs(1);
-/// How many running jobs are many.
-const MANY: usize = 10;
+/// How many running jobs a kill waits for, and how long before it makes do with less.
+const WORTH_A_KILL: [(usize, Duration); 3] =
+    [(10, Duration::from_secs(1)), (4, Duration::from_secs(3)), (1, Duration::MAX)];
 /// How long the connections of a killed process may take to go.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 /// How long to watch a rescue: the lease, the rescuer's turn, and patience with a busy machine.
@@ -57,6 +56,8 @@ pub(super) struct Chaos {
 
 /// The jobs of a dead worker.
 struct Held {
+    /// When the process was gone, roughly: before the jobs were looked up.
+    at: Instant,
     session: Uuid,
     jobs: Vec<i64>,
 }
@@ -88,31 +89,25 @@ impl Chaos {
 
     /// Kills the worker at `index` when jobs are running in it. `None`: the work was over before.
     async fn strike(&self, client: &Client, index: usize) -> Result<Option<Held>, Failure> {
-        if !self.await_running(client, index).await? {
-            return Ok(None);
-        }
-        let mut crew = self.crew.lock().await;
-        let (number, name, pid) = crew.roll().swap_remove(index);
-        crew.kill(index).await?;
-        self.await_gone(client, &name).await?;
-        let held = held_jobs(client, &name).await?;
-        self.note(client, number, pid, &held).await?;
-        crew.replace(index).await?;
-        Ok(Some(held))
-    }
-
-    /// Waits until many jobs are running in a worker, or any after a while.
-    async fn await_running(&self, client: &Client, index: usize) -> Result<bool, Failure> {
-        let many_until = Instant::now() + MANY_WITHIN;
+        let statement = client.prepare(include_str!("sql/held_jobs.sql")).await?;
+        let started = Instant::now();
         while !self.progress.is_idle() {
-            let name = self.crew.lock().await.roll().swap_remove(index).1;
-            let running = held_jobs(client, &name).await?.jobs.len();
-            if running >= MANY || running > 0 && Instant::now() >= many_until {
-                return Ok(true);
+            // Held from the look to the end, so that nobody replaces the worker in between.
+            let mut crew = self.crew.lock().await;
+            let (number, name, pid) = crew.roll().swap_remove(index);
+            let running = held_jobs(client, &statement, &name).await?.jobs.len();
+            if running >= worth_a_kill(started.elapsed()) {
+                crew.kill(index).await?;
+                self.await_gone(client, &name).await?;
+                let held = held_jobs(client, &statement, &name).await?;
+                self.note(client, number, pid, &held).await?;
+                crew.replace(index).await?;
+                return Ok(Some(held));
             }
+            drop(crew);
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Waits until the server has ended the connections of a process: a statement that it had sent
@@ -164,10 +159,9 @@ impl Chaos {
         if held.jobs.is_empty() {
             return Ok(());
         }
-        let started = Instant::now();
         let statement = client.prepare(include_str!("sql/rescued.sql")).await?;
         let mut rescued = 0;
-        while started.elapsed() < RESCUE_WITHIN {
+        while held.at.elapsed() < RESCUE_WITHIN {
             let row = client.query_one(&statement, &[&held.jobs, &held.session]).await?;
             let found = usize::try_from(row.try_get::<_, i64>(0)?).unwrap_or(0);
             self.tally.rescued.fetch_add((found - rescued) as u64, Ordering::AcqRel);
@@ -177,29 +171,35 @@ impl Chaos {
             }
             tokio::time::sleep(LOOK_EVERY * 5).await;
         }
-        let seconds = started.elapsed().as_secs_f64();
+        let seconds = held.at.elapsed().as_secs_f64();
         let all = held.jobs.len();
         self.view.tell(&match rescued == all {
             true => format!(
-                "{seconds:.1} s later {} of the dead worker {number} can run again.",
+                "{seconds:.1} s after its death {} of worker {number} can run again.",
                 match all {
-                    1 => "the job".into(),
+                    1 => "the one job".into(),
                     _ => format!("all {all} jobs"),
                 }
             ),
             false => format!(
-                "{seconds:.1} s later only {rescued} of {all} jobs of the dead worker {number} \
-                 were taken back."
+                "{seconds:.1} s after its death only {rescued} of {all} jobs of worker {number} can run \
+                 again."
             ),
         });
         Ok(())
     }
 }
 
-async fn held_jobs(client: &Client, name: &str) -> Result<Held, Failure> {
-    let row = client.query_opt(include_str!("sql/held_jobs.sql"), &[&name]).await?;
+/// How many jobs must be running after having waited so long.
+fn worth_a_kill(waited: Duration) -> usize {
+    WORTH_A_KILL.iter().find(|(_, within)| waited < *within).map_or(1, |(jobs, _)| *jobs)
+}
+
+async fn held_jobs(client: &Client, statement: &Statement, name: &str) -> Result<Held, Failure> {
+    let at = Instant::now();
+    let row = client.query_opt(statement, &[&name]).await?;
     match row {
-        Some(row) => Ok(Held { session: row.try_get(0)?, jobs: row.try_get(1)? }),
+        Some(row) => Ok(Held { at, session: row.try_get(0)?, jobs: row.try_get(1)? }),
         None => Err(Failure::new(format!("the session of {name} is not there"))),
     }
 }

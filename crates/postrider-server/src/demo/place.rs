@@ -5,6 +5,8 @@
 //! the demo's mark; one demo runs in a database at a time; every connection carries the name of
 //! this run, so that what is left of it can be found and ended.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use postrider::{Database, Schema, migrate};
 use postrider_embedded::{PrivateServer, ServerOptions};
 use tokio_postgres::Client;
@@ -26,7 +28,8 @@ pub(super) struct Place {
     run: String,
     /// Holds the lock that keeps a second demo away.
     client: Client,
-    server: Option<PrivateServer>,
+    /// The private server, until it is stopped.
+    server: Mutex<Option<PrivateServer>>,
     keep: bool,
 }
 
@@ -70,7 +73,7 @@ impl Place {
             }
         };
         let client = Database::new(&named(&url, &format!("{run}-control")))?.connect().await?;
-        Ok(Self { url, run, client, server, keep })
+        Ok(Self { url, run, client, server: Mutex::new(server), keep })
     }
 
     /// Makes sure that nobody else's schemas are in the way and no other demo is running.
@@ -88,7 +91,7 @@ impl Place {
             let hint = "name another database with --database-url, or rename that schema";
             return Err(Failure::configuration(message, hint));
         }
-        if self.server.is_none() {
+        if self.private_url().is_none() {
             let place = self.address();
             view.tell(&format!(
                 "Working in {place}, in two schemas of the demo's own: {ENGINE_SCHEMA} and \
@@ -135,7 +138,8 @@ impl Place {
 
     /// The URL when the server is the demo's own, for a person who wants to look at what was kept.
     pub(super) fn private_url(&self) -> Option<&str> {
-        self.server.as_ref().map(|_| self.url.as_str())
+        let is_private = self.server().is_some();
+        is_private.then_some(self.url.as_str())
     }
 
     /// Host and database without the password.
@@ -153,19 +157,24 @@ impl Place {
 
     /// Ends what is left of this run's connections and drops the schemas, unless they are kept;
     /// stops the private server.
-    pub(super) async fn close(self) -> Result<(), Failure> {
-        if self.server.is_none() {
-            let pattern = format!("{}-%", self.run);
-            self.client.execute(include_str!("sql/backends_end.sql"), &[&pattern]).await?;
-            if !self.keep {
-                self.client.batch_execute(include_str!("sql/drop.sql")).await?;
-            }
+    pub(super) async fn close(&self) -> Result<(), Failure> {
+        let server = self.server().take();
+        if let Some(server) = server {
+            return match server.stop().await {
+                Ok(()) => Ok(()),
+                Err(error) => Err(Failure::new(super::failure::chain(&error))),
+            };
         }
-        drop(self.client);
-        if let Some(server) = self.server {
-            server.stop().await.map_err(|error| Failure::new(super::failure::chain(&error)))?;
+        let pattern = format!("{}-%", self.run);
+        self.client.execute(include_str!("sql/backends_end.sql"), &[&pattern]).await?;
+        if !self.keep {
+            self.client.batch_execute(include_str!("sql/drop.sql")).await?;
         }
         Ok(())
+    }
+
+    fn server(&self) -> MutexGuard<'_, Option<PrivateServer>> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -60,7 +60,10 @@ impl Scene {
                     thousands(self.retries)
                 ),
             ),
-            ("handled", format!("{:>7}/s {}", thousands(rate as i64), chart(&self.handled_rates))),
+            (
+                "speed",
+                format!("{:>6} jobs/s {}", thousands(rate as i64), chart(&self.handled_rates)),
+            ),
         ];
         let workers: Vec<String> = self.workers.iter().map(worker).collect();
         lines.push(("workers", workers.join(" · ")));

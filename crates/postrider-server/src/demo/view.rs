@@ -47,7 +47,10 @@ impl View {
     pub(super) fn tell(&self, sentence: &str) {
         self.with(|screen| {
             screen.erase();
-            eprintln!("{sentence}");
+            match screen.is_live {
+                true => eprintln!("{}", wrapped(sentence, width())),
+                false => eprintln!("{sentence}"),
+            }
             screen.redraw();
         });
     }
@@ -108,6 +111,30 @@ fn width() -> usize {
     terminal_size::terminal_size_of(std::io::stderr()).map_or(WIDTH, |(width, _)| width.0.into())
 }
 
+/// The text with line breaks between words where it is wider than `width`.
+fn wrapped(text: &str, width: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (number, line) in text.split('\n').enumerate() {
+        if number > 0 {
+            out.push('\n');
+        }
+        let mut column = 0;
+        for word in line.split(' ') {
+            let long = word.chars().count();
+            if column > 0 && column + 1 + long > width {
+                out.push_str("\n  ");
+                column = 2;
+            } else if column > 0 {
+                out.push(' ');
+                column += 1;
+            }
+            out.push_str(word);
+            column += long;
+        }
+    }
+    out
+}
+
 /// A number and its noun: `1 job`, `2,000 jobs`.
 pub(super) fn counted(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
@@ -130,6 +157,12 @@ pub(super) fn thousands(number: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sentences_break_between_words() {
+        assert_eq!(wrapped("one two three\nfour", 9), "one two\n  three\nfour");
+        assert_eq!(wrapped("unbreakable", 4), "unbreakable");
+    }
 
     #[test]
     fn thousands_are_set_apart() {

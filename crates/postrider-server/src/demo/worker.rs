@@ -31,7 +31,7 @@ const LANES: usize = 2;
 const BILLING_LIMIT: usize = 8;
 const SEARCH_LIMIT: usize = 32;
 /// Most audits only wait for the archive, so many may do so at once.
-const AUDIT_LIMIT: usize = 128;
+const AUDIT_LIMIT: usize = 400;
 /// What the engine itself needs, and one for each payment under way.
 const POOL: usize = 8 + BILLING_LIMIT;
 /// How many of 100 audits find the archive busy.
@@ -181,7 +181,7 @@ async fn audit_event(shop: Arc<Shop>, delivery: Delivery) -> Result<(), HandlerE
     let what =
         format!("{} {} {}", delivery.event.subject, delivery.event.event_type, delivery.attempt);
     let mut chance = Chance::new(shop.seed, stream_of(&what));
-    tokio::time::sleep(Duration::from_millis(10 + chance.below(40))).await;
+    tokio::time::sleep(Duration::from_millis(50 + chance.below(100))).await;
     let went_well = !chance.percent(BUSY_PERCENT);
     let lane = shop.lane();
     let row: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
