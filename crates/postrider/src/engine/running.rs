@@ -143,6 +143,7 @@ impl Shared {
             queues: self.queues.clone(),
             registered,
             poll: self.poll,
+            lease: self.lease,
             drain_limit: self.drain_limit,
         };
         Ok(Session { id, config: Arc::new(config) })

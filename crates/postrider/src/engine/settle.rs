@@ -32,6 +32,7 @@ const SNOOZE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 pub(crate) struct Settler {
     store: Store,
     session: Uuid,
+    lease: Duration,
     wakes: Arc<Wakes>,
 }
 
@@ -44,8 +45,8 @@ struct Sorted {
 }
 
 impl Settler {
-    pub(crate) fn new(store: Store, session: Uuid, wakes: Arc<Wakes>) -> Self {
-        Self { store, session, wakes }
+    pub(crate) fn new(store: Store, session: Uuid, lease: Duration, wakes: Arc<Wakes>) -> Self {
+        Self { store, session, lease, wakes }
     }
 
     /// Settles until the last sender is gone.
@@ -110,8 +111,7 @@ impl Settler {
 
     /// Whether there is no session to settle under any more.
     async fn session_is_over(&self) -> bool {
-        let lease = super::session::LEASE;
-        matches!(self.store.renew_session(self.session, lease).await, Ok(None))
+        matches!(self.store.renew_session(self.session, self.lease).await, Ok(None))
     }
 
     /// Deletes the leases of which these attempts were the last.

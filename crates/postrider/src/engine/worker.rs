@@ -57,6 +57,8 @@ pub(crate) struct WorkerConfig {
     pub(crate) registered: HashMap<i32, Registered>,
     /// How often to look for due jobs without being woken.
     pub(crate) poll: Duration,
+    /// How long the session lives without being renewed.
+    pub(crate) lease: Duration,
     /// How long running handlers may take to finish at a stop.
     pub(crate) drain_limit: Duration,
 }
@@ -96,7 +98,7 @@ impl Worker {
     ) -> (Self, tokio::task::JoinHandle<()>) {
         let (finished, settle_these) = mpsc::unbounded_channel();
         let (ended_sender, ended) = mpsc::unbounded_channel();
-        let settler = Settler::new(store.clone(), session, Arc::clone(&wakes));
+        let settler = Settler::new(store.clone(), session, config.lease, Arc::clone(&wakes));
         let settling = tokio::spawn(settler.run(settle_these));
         let mut queues: HashMap<&str, Queue> = HashMap::new();
         for (id, registered) in &config.registered {
