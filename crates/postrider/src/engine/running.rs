@@ -26,6 +26,8 @@ use crate::{Database, Error};
 
 /// The wait between attempts to open a new session.
 const SESSION_AGAIN: Duration = Duration::from_secs(1);
+/// How long the worker of a lost session gets to stop its handlers.
+const LOST_GRACE: Duration = Duration::from_secs(1);
 
 /// What the builder hands over.
 pub(crate) struct Parts {
@@ -143,7 +145,6 @@ impl Shared {
             queues: self.queues.clone(),
             registered,
             poll: self.poll,
-            lease: self.lease,
             drain_limit: self.drain_limit,
         };
         Ok(Session { id, config: Arc::new(config) })
@@ -185,6 +186,7 @@ impl Shared {
             session.id,
             Arc::clone(&session.config),
             Arc::clone(&self.wakes),
+            self.lease,
         );
         let mut working = tokio::spawn(async move {
             worker.run(this_stops, cancelled_jobs).await;
@@ -208,6 +210,8 @@ impl Shared {
         }
         stop_keeper.send_replace(true);
         if lost {
+            // Long enough for the worker to stop its handlers, not for their stale outcomes.
+            let _ = tokio::time::timeout(LOST_GRACE, &mut working).await;
             working.abort();
             return Kept::Lost;
         }

@@ -32,8 +32,8 @@ const SNOOZE_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 pub(crate) struct Settler {
     store: Store,
     session: Uuid,
-    lease: Duration,
     wakes: Arc<Wakes>,
+    lease: Duration,
 }
 
 /// Outcomes sorted by what is done with them.
@@ -45,8 +45,8 @@ struct Sorted {
 }
 
 impl Settler {
-    pub(crate) fn new(store: Store, session: Uuid, lease: Duration, wakes: Arc<Wakes>) -> Self {
-        Self { store, session, lease, wakes }
+    pub(crate) fn new(store: Store, session: Uuid, wakes: Arc<Wakes>, lease: Duration) -> Self {
+        Self { store, session, wakes, lease }
     }
 
     /// Settles until the last sender is gone.

@@ -57,8 +57,6 @@ pub(crate) struct WorkerConfig {
     pub(crate) registered: HashMap<i32, Registered>,
     /// How often to look for due jobs without being woken.
     pub(crate) poll: Duration,
-    /// How long the session lives without being renewed.
-    pub(crate) lease: Duration,
     /// How long running handlers may take to finish at a stop.
     pub(crate) drain_limit: Duration,
 }
@@ -95,10 +93,11 @@ impl Worker {
         session: Uuid,
         config: Arc<WorkerConfig>,
         wakes: Arc<Wakes>,
+        lease: Duration,
     ) -> (Self, tokio::task::JoinHandle<()>) {
         let (finished, settle_these) = mpsc::unbounded_channel();
         let (ended_sender, ended) = mpsc::unbounded_channel();
-        let settler = Settler::new(store.clone(), session, config.lease, Arc::clone(&wakes));
+        let settler = Settler::new(store.clone(), session, Arc::clone(&wakes), lease);
         let settling = tokio::spawn(settler.run(settle_these));
         let mut queues: HashMap<&str, Queue> = HashMap::new();
         for (id, registered) in &config.registered {
@@ -149,7 +148,12 @@ impl Worker {
                 () = tokio::time::sleep(wait) => {}
                 Some(jobs) = cancelled.recv() => self.cancel(&jobs),
                 Some(lease) = self.ended.recv() => self.forget(lease),
-                _ = stop.wait_for(|stop| *stop != Stop::Not) => {}
+                told = stop.wait_for(|stop| *stop != Stop::Not) => {
+                    if told.is_err() {
+                        // The engine was dropped: nobody is left to tell.
+                        return;
+                    }
+                }
             }
         }
         let lost = *stop.borrow() == Stop::SessionLost;
@@ -245,9 +249,20 @@ impl Worker {
                 }
             }
         }
+        self.stop_handlers();
+    }
+
+    fn stop_handlers(&self) {
         for (lease, abort) in self.running.values() {
             tracing::debug!(job = lease.job_id, "stopping an unfinished handler");
             abort.abort();
         }
+    }
+}
+
+impl Drop for Worker {
+    /// Handlers must not go on alone when the engine is dropped: others will get their jobs.
+    fn drop(&mut self) {
+        self.stop_handlers();
     }
 }

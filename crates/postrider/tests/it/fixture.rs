@@ -58,6 +58,11 @@ impl Fixture {
     pub async fn count(&self, sql: &str) -> i64 {
         self.client.query_one(sql, &[]).await.unwrap().get(0)
     }
+
+    /// The texts in the first column of all rows.
+    pub async fn texts(&self, sql: &str) -> Vec<String> {
+        self.client.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
+    }
 }
 
 /// An internal type.
