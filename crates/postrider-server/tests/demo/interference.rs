@@ -6,7 +6,7 @@ use postrider_testkit::{TestDatabase, wait_until};
 use tokio::process::{Child, Command};
 use tokio_postgres::Client;
 
-use crate::stage::{PATIENCE, connections, count, demo, end_of, ended, schemas};
+use crate::stage::{PATIENCE, all_gone, count, demo, end_of, ended, schemas};
 
 /// A demo that would run for long, when its workers are at work.
 async fn running(database: &TestDatabase, client: &Client) -> Child {
@@ -30,16 +30,6 @@ async fn running(database: &TestDatabase, client: &Client) -> Child {
 
 async fn send(signal: &str, pid: &str) {
     assert!(Command::new("kill").args([signal, pid]).status().await.unwrap().success());
-}
-
-async fn all_gone(client: &Client) {
-    wait_until("no process of the demo is left", PATIENCE, async || {
-        match connections(client).await {
-            0 => Ok(()),
-            left => Err(format!("{left} connections are open")),
-        }
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

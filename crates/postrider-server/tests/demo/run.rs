@@ -3,7 +3,7 @@
 use postrider_testkit::TestDatabase;
 use serde_json::json;
 
-use crate::stage::{connections, count, ended, schemas};
+use crate::stage::{all_gone, count, ended, schemas};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn chaos_kills_workers_with_jobs_running_and_nothing_is_lost_invented_or_doubled() {
@@ -44,7 +44,7 @@ async fn chaos_kills_workers_with_jobs_running_and_nothing_is_lost_invented_or_d
     assert!(ended.errors.contains("was killed (SIGKILL) with"), "{ended:#?}");
     assert!(!ended.errors.contains('\x1b'), "no terminal, no drawing: {ended:#?}");
     assert_eq!(schemas(&client).await, 0);
-    assert_eq!(connections(&client).await, 0);
+    all_gone(&client).await;
     assert_eq!(count(&client, "select count(*) from theirs").await, 1);
     database.drop().await;
 }

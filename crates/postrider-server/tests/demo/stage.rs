@@ -3,7 +3,7 @@
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use postrider_testkit::TestDatabase;
+use postrider_testkit::{TestDatabase, wait_until};
 use serde_json::Value;
 use tokio::process::{Child, Command};
 use tokio_postgres::Client;
@@ -71,9 +71,15 @@ pub(crate) async fn schemas(client: &Client) -> i64 {
     count(client, "select count(*) from pg_namespace where nspname like 'postrider_demo%'").await
 }
 
-/// How many connections the demo's processes have in this database.
-pub(crate) async fn connections(client: &Client) -> i64 {
+/// Waits until no process of the demo is connected to this database any more.
+pub(crate) async fn all_gone(client: &Client) {
     let sql = "select count(*) from pg_stat_activity
       where datname = current_database() and application_name like 'postrider-demo-%'";
-    count(client, sql).await
+    wait_until("no process of the demo is left", PATIENCE, async || {
+        match count(client, sql).await {
+            0 => Ok(()),
+            left => Err(format!("{left} connections are open")),
+        }
+    })
+    .await;
 }
