@@ -61,24 +61,38 @@ const CHAOS: &[i64] = &[20, 50, 80];
 /// How long called-off tasks may take to end before the place is closed all the same.
 const USERS_GONE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Records events in a small shop's transactions on PostgreSQL, lets three subscribers handle them
-/// in two worker processes, kills one of these in the middle, and checks that nothing was lost,
-/// invented or done twice.
-///
-/// Without --database-url a private PostgreSQL is started and removed again. With it, two schemas
-/// of the demo's own are used and dropped: postrider_demo and postrider_demo_shop.
+/// What `--help` says below the options.
+const MORE_HELP: &str = "\
+A small shop records order.* events together with its rows. Three subscribers handle them in two
+worker processes, one of which is killed in the middle. Then rows are compared, not counters: was
+anything lost, invented or done twice?
+
+Without a database URL a private PostgreSQL is started and removed again. With one, two schemas of
+the demo's own are used and dropped, postrider_demo and postrider_demo_shop; schemas of that name
+that the demo did not make are left alone.
+
+Examples:
+  postrider demo
+  postrider demo --events 5000 --chaos --json
+  postrider demo --keep --database-url postgres://localhost/scratch
+
+Exit code: 0 all is well, 1 a promise was broken or the demo could not finish, 2 no PostgreSQL was
+found or something is set up wrongly, 3 the database does not answer.";
+
+/// Options of the demo.
 #[derive(Debug, clap::Args)]
+#[command(after_help = MORE_HELP)]
 pub(crate) struct Args {
     /// Database to work in, such as postgres://user:password@localhost/shop.
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
     database_url: Option<String>,
-    /// Events to record; the demo ends when all of them are handled [default: 2000, unhurried].
+    /// Events to record; the demo ends when all are handled [default: 2000, unhurried].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     events: Option<u32>,
     /// Events to record in a second, at most [default: so that recording takes 10 seconds].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rate: Option<u32>,
-    /// Kill workers three times, and fail unless jobs were running in them and were rescued.
+    /// Kill up to three times, and fail unless jobs were running then and were rescued.
     #[arg(long)]
     chaos: bool,
     /// Connections that record.
@@ -137,34 +151,36 @@ async fn dispatch(args: Args) -> Result<bool, Failure> {
     run(&args, url, &view).await
 }
 
-/// Opens the place, shows the demo there, judges, and cleans up whatever happened.
+/// Finds the place, shows the demo there, judges, and cleans up whatever happened.
 async fn run(args: &Args, url: Option<&str>, view: &View) -> Result<bool, Failure> {
     let mut signals = Signals::new()?;
     let place = tokio::select! {
-        place = Place::open(url, args.keep, view) => Arc::new(place?),
-        () = signals.any() => return Err(interrupted()),
+        place = Place::find(url, args.keep, view) => Arc::new(place?),
+        () = signals.any() => return Err(Failure::new("interrupted")),
     };
     let outcome = tokio::select! {
         outcome = show(args, &place, view) => outcome,
-        () = signals.any() => Err(interrupted()),
+        () = signals.any() => Err(Failure::new("interrupted")),
     };
     view.leave();
-    if let (Ok(_), true, Some(url)) = (&outcome, args.keep, place.private_url()) {
-        view.tell(&format!("\nThe private PostgreSQL runs on until Ctrl-C: psql '{url}'"));
-        signals.any().await;
+    if let Ok(verdict) = &outcome {
+        print_verdict(args, verdict);
+        if let (true, Some(url)) = (args.keep, place.private_url()) {
+            view.tell(&format!("\nThe private PostgreSQL runs on until Ctrl-C: psql '{url}'"));
+            signals.any().await;
+        }
     }
     tokio::select! {
         closed = close(&place) => closed?,
         // A second signal: the watchdog of the private server sees to the rest.
-        () = signals.any() => return Err(interrupted()),
+        () = signals.any() => return Err(Failure::new("interrupted while cleaning up")),
     }
-    let verdict = outcome?;
-    print_verdict(args, &verdict);
-    Ok(verdict.objections(args.chaos).is_empty())
+    Ok(outcome?.objections(args.chaos).is_empty())
 }
 
 /// Runs shop, workers, chaos and watch to their end, and takes the verdict.
 async fn show(args: &Args, place: &Arc<Place>, view: &View) -> Result<Verdict, Failure> {
+    place.prepare(view).await?;
     let crew = Crew::start(place.clone(), view.clone(), args.seed, WORKERS).await?;
     let crew = Arc::new(Mutex::new(crew));
     play(args, place, view, &crew).await?;
@@ -292,10 +308,6 @@ fn print_verdict(args: &Args, verdict: &Verdict) {
     }
     let line = serde_json::to_string(verdict).expect("numbers can be written as JSON");
     println!("{line}");
-}
-
-fn interrupted() -> Failure {
-    Failure::new("interrupted; everything was cleaned up")
 }
 
 /// The signals that ask a program to end.

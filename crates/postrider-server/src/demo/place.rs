@@ -5,6 +5,7 @@
 //! the demo's mark; one demo runs in a database at a time; every connection carries the name of
 //! this run, so that what is left of it can be found and ended.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use postrider::{Database, Schema, migrate};
@@ -31,19 +32,21 @@ pub(super) struct Place {
     /// The private server, until it is stopped.
     server: Mutex<Option<PrivateServer>>,
     keep: bool,
+    /// Whether what bears the names of the demo's schemas is the demo's.
+    is_ours: AtomicBool,
 }
 
 impl Place {
-    /// Finds or starts PostgreSQL and makes the schemas.
-    pub(super) async fn open(url: Option<&str>, keep: bool, view: &View) -> Result<Self, Failure> {
-        let mut place = Self::find(url, keep, view).await?;
-        place.check(view).await?;
-        place.client.batch_execute(include_str!("sql/drop.sql")).await?;
-        place.client.batch_execute(include_str!("sql/create.sql")).await?;
-        let schema = place.schema();
-        migrate::apply(&mut place.client, &schema).await?;
-        place.client.batch_execute(include_str!("sql/shop.sql")).await?;
-        Ok(place)
+    /// Makes the schemas, unless somebody else's are in the way.
+    pub(super) async fn prepare(&self, view: &View) -> Result<(), Failure> {
+        self.check(view).await?;
+        self.is_ours.store(true, Ordering::Release);
+        let mut client = self.database("setup")?.connect().await?;
+        client.batch_execute(include_str!("sql/drop.sql")).await?;
+        client.batch_execute(include_str!("sql/create.sql")).await?;
+        migrate::apply(&mut client, &self.schema()).await?;
+        client.batch_execute(include_str!("sql/shop.sql")).await?;
+        Ok(())
     }
 
     /// Opens what an earlier run kept.
@@ -56,7 +59,8 @@ impl Place {
         Ok(place)
     }
 
-    async fn find(url: Option<&str>, keep: bool, view: &View) -> Result<Self, Failure> {
+    /// Finds or starts PostgreSQL.
+    pub(super) async fn find(url: Option<&str>, keep: bool, view: &View) -> Result<Self, Failure> {
         let run = format!("postrider-demo-{}", &uuid::Uuid::new_v4().simple().to_string()[..8]);
         let (url, server) = match url {
             Some(url) => (url.to_owned(), None),
@@ -73,7 +77,14 @@ impl Place {
             }
         };
         let client = Database::new(&named(&url, &format!("{run}-control")))?.connect().await?;
-        Ok(Self { url, run, client, server: Mutex::new(server), keep })
+        Ok(Self {
+            url,
+            run,
+            client,
+            server: Mutex::new(server),
+            keep,
+            is_ours: AtomicBool::new(false),
+        })
     }
 
     /// Makes sure that nobody else's schemas are in the way and no other demo is running.
@@ -167,7 +178,7 @@ impl Place {
         }
         let pattern = format!("{}-%", self.run);
         self.client.execute(include_str!("sql/backends_end.sql"), &[&pattern]).await?;
-        if !self.keep {
+        if !self.keep && self.is_ours.load(Ordering::Acquire) {
             self.client.batch_execute(include_str!("sql/drop.sql")).await?;
         }
         Ok(())

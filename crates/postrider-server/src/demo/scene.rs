@@ -53,7 +53,7 @@ impl Scene {
             (
                 "jobs",
                 format!(
-                    "{} pending, {} running, {} handled, {} failed attempts retried",
+                    "{} pending, {} running, {} handled, {} attempts retried",
                     thousands(self.pending),
                     thousands(self.running),
                     thousands(self.handled),
@@ -80,8 +80,8 @@ impl Scene {
 
 fn worker((number, pid, running): &(usize, u32, Option<i64>)) -> String {
     match running {
-        Some(running) => format!("{number} (pid {pid}) runs {running}"),
-        None => format!("{number} starts"),
+        Some(running) => format!("{number}: pid {pid}, {running} running"),
+        None => format!("{number}: starting"),
     }
 }
 

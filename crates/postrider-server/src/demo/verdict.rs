@@ -92,7 +92,7 @@ impl Verdict {
     pub(super) fn text(&self, chaos: bool) -> String {
         let n = thousands;
         let mut text = format!(
-            "\nVerdict after {:.1} s, from the shop's tables, not from Postrider's counters\n\n",
+            "\nVerdict after {:.1} s, from rows compared, not from Postrider's counters\n\n",
             self.seconds
         );
         let facts = [

@@ -70,7 +70,12 @@ impl View {
 
     /// Leaves the numbers standing; what comes next goes below them.
     pub(super) fn leave(&self) {
-        self.with(|screen| screen.drawn.clear());
+        self.with(|screen| {
+            // What a person typed may stand below them: ^C.
+            screen.erase();
+            screen.redraw();
+            screen.drawn.clear();
+        });
     }
 
     fn with(&self, action: impl FnOnce(&mut Screen)) {

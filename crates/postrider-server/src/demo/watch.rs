@@ -72,7 +72,7 @@ impl Watch {
     /// Takes the counts over; returns how many events are still to be fanned out, failed ones too.
     async fn take(&mut self, row: &Row) -> Result<i64, Failure> {
         let (owed, failed): (i64, i64) = (row.try_get("owed")?, row.try_get("failed_fanouts")?);
-        let (jobs, made): (i64, i64) = (row.try_get("jobs")?, row.try_get("made")?);
+        let jobs: i64 = row.try_get("jobs")?;
         let (names, running): (Vec<String>, Vec<i64>) =
             (row.try_get("sessions")?, row.try_get("running")?);
         let roll = match self.crew.try_lock() {
@@ -87,7 +87,7 @@ impl Watch {
         scene.fanned_out = (scene.recorded - owed - failed).max(0);
         scene.running = running.iter().sum();
         scene.pending = (jobs - scene.running).max(0);
-        scene.handled = (made - jobs).max(0);
+        scene.handled = row.try_get("handled")?;
         scene.retries = row.try_get("retries")?;
         scene.kills = self.tally.kills.load(Ordering::Acquire);
         scene.running_at_kill = self.tally.running_at_kill.load(Ordering::Acquire);
