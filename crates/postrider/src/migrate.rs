@@ -89,6 +89,27 @@ pub async fn status(client: &Client, schema: &Schema) -> Result<Status, Error> {
     })
 }
 
+/// Refuses a schema that is missing, older or newer than this program.
+///
+/// # Errors
+/// [`ErrorKind::Schema`] with what to do; as [`status`] for the rest.
+pub async fn require_current(client: &Client, schema: &Schema) -> Result<(), Error> {
+    let name = schema.name();
+    let message = match status(client, schema).await? {
+        Status::Current => return Ok(()),
+        Status::Ahead { version } => return Err(newer(schema, version)),
+        Status::Missing => format!("there is no Postrider in the schema `{name}`"),
+        Status::Behind { version: found } if found == version() => {
+            format!("the functions in the schema `{name}` are older than this program")
+        }
+        Status::Behind { version: found } => {
+            let needed = version();
+            format!("the schema `{name}` is at version {found}, this program needs {needed}")
+        }
+    };
+    Err(Error::new(ErrorKind::Schema, message).with_hint("run: postrider migrate"))
+}
+
 /// Brings `schema` to the version of this program, creating it where it is missing. Safe when
 /// several processes do it at once. Returns the names of the steps that were applied.
 ///

@@ -8,6 +8,7 @@ mod cases_b18;
 mod cases_b35;
 mod cases_b40;
 mod collect;
+mod admin;
 mod examples;
 mod fixture;
 mod floor;
