@@ -166,7 +166,7 @@ async fn run(args: &Args, url: Option<&str>, view: &View) -> Result<bool, Failur
     if let Ok(verdict) = &outcome {
         print_verdict(args, verdict);
         if let (true, Some(url)) = (args.keep, place.private_url()) {
-            view.tell(&format!("\nThe private PostgreSQL runs on until Ctrl-C: psql '{url}'"));
+            view.tell(&format!("\nThe private PostgreSQL runs on until Ctrl-C:\npsql '{url}'"));
             signals.any().await;
         }
     }

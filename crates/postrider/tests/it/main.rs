@@ -4,11 +4,11 @@
 #![expect(unreachable_pub, reason = "nobody is outside of a program")]
 
 mod adapters;
+mod admin;
 mod cases_b18;
 mod cases_b35;
 mod cases_b40;
 mod collect;
-mod admin;
 mod examples;
 mod fixture;
 mod floor;
