@@ -10,6 +10,7 @@
 //! way, 3 when the database does not answer. Invariants: whatever happens, worker processes, the
 //! private server and the schemas are gone at the end, unless they are to be kept.
 
+mod args;
 mod chance;
 mod chaos;
 mod crew;
@@ -19,6 +20,7 @@ mod place;
 mod producer;
 mod progress;
 mod scene;
+mod signals;
 mod verdict;
 mod view;
 mod watch;
@@ -28,11 +30,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+pub(crate) use args::Args;
 use chance::Chance;
 use chaos::{Chaos, Tally};
 use crew::Crew;
@@ -40,6 +42,7 @@ use failure::Failure;
 use place::Place;
 use progress::Progress;
 use scene::Scene;
+use signals::Signals;
 use verdict::Verdict;
 use view::{View, counted};
 use watch::Watch;
@@ -60,64 +63,6 @@ const CHAOS: &[i64] = &[20, 50, 80];
 
 /// How long called-off tasks may take to end before the place is closed all the same.
 const USERS_GONE_WITHIN: Duration = Duration::from_secs(5);
-
-/// What `--help` says below the options.
-const MORE_HELP: &str = "\
-A small shop records order.* events together with its rows. Three subscribers handle them in two
-worker processes, one of which is killed in the middle. Then rows are compared, not counters: was
-anything lost, invented or done twice?
-
-Without a database URL a private PostgreSQL is started and removed again. With one, two schemas of
-the demo's own are used and dropped, postrider_demo and postrider_demo_shop; schemas of that name
-that the demo did not make are left alone.
-
-Examples:
-  postrider demo
-  postrider demo --events 5000 --chaos --json
-  postrider demo --keep --database-url postgres://localhost/scratch
-
-Exit code: 0 all is well, 1 a promise was broken or the demo could not finish, 2 no PostgreSQL was
-found or something is set up wrongly, 3 the database does not answer.";
-
-/// Options of the demo.
-#[derive(Debug, clap::Args)]
-#[command(after_help = MORE_HELP)]
-pub(crate) struct Args {
-    /// Database to work in, such as postgres://user:password@localhost/shop.
-    #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
-    database_url: Option<String>,
-    /// Events to record; the demo ends when all are handled [default: 2000, unhurried].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
-    events: Option<u32>,
-    /// Events to record in a second, at most [default: so that recording takes 10 seconds].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    rate: Option<u32>,
-    /// Kill up to three times, and fail unless jobs were running then and were rescued.
-    #[arg(long)]
-    chaos: bool,
-    /// Connections that record.
-    #[arg(long, value_name = "N", default_value_t = 4,
-          value_parser = clap::value_parser!(u32).range(1..=32))]
-    producers: u32,
-    /// Decides which orders come, which transactions roll back and which attempts fail.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Keep the schemas, or the private server until Ctrl-C, to look around.
-    #[arg(long)]
-    keep: bool,
-    /// Print the verdict as one line of JSON.
-    #[arg(long)]
-    json: bool,
-    /// Give up after this time [default: a minute, and one more for every 6000 events].
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
-    give_up_after: Option<u32>,
-    /// Judge again what a run with --keep left.
-    #[arg(long, hide = true)]
-    verdict_only: bool,
-    /// Be the worker of this name: the demo starts its workers so.
-    #[arg(long, hide = true, value_name = "NAME")]
-    worker: Option<String>,
-}
 
 /// Runs the demo, one of its workers, or its verdict.
 pub(crate) fn main(args: Args) -> ExitCode {
@@ -308,24 +253,4 @@ fn print_verdict(args: &Args, verdict: &Verdict) {
     }
     let line = serde_json::to_string(verdict).expect("numbers can be written as JSON");
     println!("{line}");
-}
-
-/// The signals that ask a program to end.
-struct Signals([Signal; 3]);
-
-impl Signals {
-    fn new() -> Result<Self, Failure> {
-        let [a, b, c] = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-        Ok(Self([signal(a)?, signal(b)?, signal(c)?]))
-    }
-
-    /// Waits for any of them.
-    async fn any(&mut self) {
-        let [a, b, c] = &mut self.0;
-        tokio::select! {
-            _ = a.recv() => {}
-            _ = b.recv() => {}
-            _ = c.recv() => {}
-        }
-    }
 }
