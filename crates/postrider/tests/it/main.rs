@@ -4,3 +4,5 @@
 
 mod fixture;
 mod path;
+mod relay;
+mod support;
