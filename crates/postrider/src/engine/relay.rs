@@ -31,6 +31,8 @@ const LINGER_LOOK: Duration = Duration::from_millis(1);
 const BELL_AGAIN: Duration = Duration::from_millis(50);
 /// How often the relay on duty asks the others for help, at most.
 const HELP_EVERY: Duration = Duration::from_millis(50);
+/// How long the relay fans out without a pause before it looks after failed events and the stop.
+const LOOK_MAX: Duration = Duration::from_secs(1);
 /// The waits after failed passes.
 const BACKOFF_MIN: Duration = Duration::from_secs(2);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
@@ -59,6 +61,8 @@ pub(crate) struct Relay {
     floor: Floor,
     /// How many events are still to be fanned out one by one, because a relay may have died of one.
     suspects: i32,
+    /// Attempts to give back to events: taken in an outage, which may have stopped us from saying so.
+    refunds: Vec<i64>,
     /// How many fan-outs of this look succeeded: while some do, a failure is the event's own.
     succeeded: usize,
     last_help: Instant,
@@ -81,6 +85,7 @@ impl Relay {
             bell,
             floor: Floor::default(),
             suspects: 0,
+            refunds: Vec::new(),
             succeeded: 0,
             last_help,
         }
@@ -93,8 +98,9 @@ impl Relay {
         }
         let mut backoff = BACKOFF_MIN;
         while !*stop.borrow() {
-            match self.look().await {
-                Ok(()) => {
+            match self.look(&stop).await {
+                Ok(true) => backoff = BACKOFF_MIN,
+                Ok(false) => {
                     backoff = BACKOFF_MIN;
                     tokio::select! {
                         () = self.rest() => {}
@@ -122,20 +128,25 @@ impl Relay {
         self.bell.forget();
     }
 
-    /// Fans out all that is owed and all failures whose turn it is.
-    async fn look(&mut self) -> Result<(), Error> {
+    /// Fans out what is owed, then the failures whose turn it is. Returns whether more is owed:
+    /// under a load that never ends, failures get their turn and a stop is noticed all the same.
+    async fn look(&mut self, stop: &watch::Receiver<bool>) -> Result<bool, Error> {
         self.succeeded = 0;
-        loop {
-            while self.suspects > 0 {
-                let tried = self.try_suspects().await?;
-                self.suspects = if tried == 0 { 0 } else { self.suspects - tried };
-            }
-            let fanned = self.pass().await?;
-            if fanned == 0 {
-                break;
-            }
+        self.give_back().await?;
+        while self.suspects > 0 {
+            let tried = self.try_suspects().await?;
+            self.suspects = if tried == 0 { 0 } else { self.suspects - tried };
         }
-        self.try_failures().await
+        let until = Instant::now() + LOOK_MAX;
+        let mut more = true;
+        while more && Instant::now() < until && !*stop.borrow() {
+            more = self.pass().await? > 0;
+            // Awake: whoever records from now on need not ring. After the pass, not before it, so
+            // that the event that woke us is not kept waiting.
+            self.bell.leave().await;
+        }
+        self.try_failures().await?;
+        Ok(more)
     }
 
     /// One batch. Returns how many events it fanned out.
