@@ -72,6 +72,7 @@ statements! {
     session_bury: ["session_bury"] ();
     session_close: ["session_close"] (UUID);
     session_forget: ["session_forget"] ();
+    session_live: ["session_live"] (UUID);
     session_open: ["session_open"] (UUID, TEXT, TEXT, BOOL, INT8);
     session_others: ["session_others"] (UUID);
     session_renew: ["session_renew"] (UUID, INT8);

@@ -17,7 +17,7 @@ use deadpool_postgres::{Object, Pool, PoolError};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient, Row};
 
-pub(crate) use jobs::{Claimed, Ended, PendingAgain};
+pub(crate) use jobs::{Claimed, Ended, PendingAgain, Terms};
 pub(crate) use relay::{Failure, Fanned, FloorLook};
 pub(crate) use routing::{StoredSubscription, StoredType};
 

@@ -20,7 +20,8 @@ fact as materialized (
 ), kept as materialized (
   select w.*, w.seq as leader from wanted w where not w.coalesces and w.verdict <> 'no'
   union all
-  select w.*, max(w.seq) over (partition by w.subscription_id, w.tenant, w.subject) as leader
+  select w.*, max(w.seq) over (
+    partition by w.subscription_id, w.tenant, w.subject, w.verdict = 'yes') as leader
   from wanted w where w.coalesces and w.verdict <> 'no'
 ), made as materialized (
   select k.*, nextval('{schema}.job_id_seq') as job_id from kept k where k.seq = k.leader

@@ -42,7 +42,8 @@ impl Handle {
             let rows = self.store.query(&self.store.statements.fanned_out, &[&ids]).await?;
             let known: i64 = rows.first().map_or(Ok(0), |row| row.try_get("known"))?;
             let fanned: i64 = rows.first().map_or(Ok(0), |row| row.try_get("fanned"))?;
-            let asked = i64::try_from(ids.len()).unwrap_or(i64::MAX);
+            let distinct = ids.iter().collect::<std::collections::HashSet<_>>().len();
+            let asked = i64::try_from(distinct).unwrap_or(i64::MAX);
             if known < asked {
                 let message = format!("{} of {asked} events are not there", asked - known);
                 return Err(Error::new(ErrorKind::NotFound, message)

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::attempt::{End, Finished};
 use super::wake::Wakes;
 use crate::store::{Ended, PendingAgain, Store, micros};
-use crate::{Error, JobLease};
+use crate::{Error, ErrorKind, JobLease};
 
 /// Most outcomes of one statement.
 const SETTLE_MAX: usize = 500;
@@ -66,6 +66,10 @@ impl Settler {
         let mut sorted = sort(batch);
         let mut wait = AGAIN_MIN;
         while let Err(error) = self.write(&mut sorted).await {
+            if error.kind() == ErrorKind::Invalid && !sorted.completed.is_empty() {
+                self.write_outputs_singly(batch, &mut sorted).await;
+                continue;
+            }
             if self.session_is_over().await {
                 tracing::warn!(
                     jobs = batch.len(),
@@ -108,10 +112,28 @@ impl Settler {
         Ok(())
     }
 
+    /// Completes jobs one by one, because the output of one cannot be stored (it holds a NUL, say).
+    /// That one is a failed attempt with this reason, and the others do not wait for it.
+    async fn write_outputs_singly(&self, batch: &[Finished], sorted: &mut Sorted) {
+        for (lease, output) in std::mem::take(&mut sorted.completed) {
+            let done = [(lease, output)];
+            match self.store.settle_completed(self.session, &done).await {
+                Ok(settled) => warn_stale(&settled, std::iter::once(&lease)),
+                Err(error) if error.kind() == ErrorKind::Invalid => {
+                    let text = format!("the output cannot be stored: {}", super::chain(&error));
+                    for attempt in batch.iter().filter(|attempt| attempt.lease == lease) {
+                        sort_retry(attempt, &text, sorted);
+                    }
+                }
+                // The database's trouble: tried again with the rest.
+                Err(_) => sorted.completed.extend(done),
+            }
+        }
+    }
+
     /// Whether there is no session to settle under any more.
     async fn session_is_over(&self) -> bool {
-        let lease = super::session::LEASE;
-        matches!(self.store.renew_session(self.session, lease).await, Ok(None))
+        matches!(self.store.session_is_live(self.session).await, Ok(false))
     }
 
     /// Deletes the leases of which these attempts were the last.
@@ -144,47 +166,44 @@ fn sort(batch: &[Finished]) -> Sorted {
         let lease = attempt.lease;
         match &attempt.end {
             End::Outcome(Outcome::Done(output)) => sorted.completed.push((lease, output.clone())),
-            End::Outcome(Outcome::Retry(error)) => sort_retry(attempt, error, false, &mut sorted),
-            // Finds nothing when the handler's transaction has committed.
-            End::SettledItself => {
-                sort_retry(attempt, "the handler's transaction did not commit", true, &mut sorted);
-            }
+            End::Outcome(Outcome::Retry(error)) => sort_retry(attempt, error, &mut sorted),
             End::Outcome(Outcome::Discard(error)) => {
                 let error = Some(storable(error));
                 sorted.ended.push(Ended {
                     lease,
                     state: "discarded",
                     error,
-                    may_be_settled: false,
+                    may_be_settled: attempt.may_be_settled,
                 });
             }
             End::Outcome(Outcome::Snooze(wait)) => {
                 let delay_us = micros((*wait).min(SNOOZE_MAX));
-                sorted.pending.push(again(lease, delay_us, "snoozed", None, false));
+                sorted.pending.push(again(attempt, delay_us, "snoozed", None));
             }
-            End::Stopped => sorted.pending.push(again(lease, 0, "released", None, false)),
+            End::Stopped => sorted.pending.push(again(attempt, 0, "released", None)),
         }
     }
     sorted
 }
 
 /// A failed attempt: again later, or discarded when it was the last.
-fn sort_retry(attempt: &Finished, error: &str, may_be_settled: bool, sorted: &mut Sorted) {
+fn sort_retry(attempt: &Finished, error: &str, sorted: &mut Sorted) {
     let (lease, error) = (attempt.lease, Some(storable(error)));
     if attempt.attempts_left <= 0 {
+        let may_be_settled = attempt.may_be_settled;
         sorted.ended.push(Ended { lease, state: "discarded", error, may_be_settled });
         return;
     }
-    let delay = attempt.policy.backoff.delay(attempt.attempt, super::chance());
-    sorted.pending.push(again(lease, micros(delay), "retry", error, may_be_settled));
+    let delay = attempt.terms.backoff.delay(attempt.attempt, super::chance());
+    sorted.pending.push(again(attempt, micros(delay), "retry", error));
 }
 
 fn again(
-    lease: JobLease,
+    attempt: &Finished,
     delay_us: i64,
     outcome: &'static str,
     error: Option<String>,
-    may_be_settled: bool,
 ) -> PendingAgain {
+    let (lease, may_be_settled) = (attempt.lease, attempt.may_be_settled);
     PendingAgain { lease, delay_us, outcome, error, may_be_settled }
 }
