@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may say so by panicking")]
 
+mod coalesce;
 mod fixture;
 mod path;
 mod relay;
+mod subscriptions;
 mod support;
