@@ -1,7 +1,10 @@
 -- `record`: writes an event and the mark that it is owed, in the caller's transaction.
+--
+-- Who may call it fixes the search_path: `record` and `record_many` are definer functions. What they
+-- call is granted to nobody and runs under theirs, so it does not pay for setting it again.
 
 create or replace function {schema}.nearest_types(wanted text) returns text
-  language sql stable set search_path = pg_catalog, pg_temp as $$
+  language sql stable as $$
   -- Only errors call this: shares of three-letter pieces, as a spelling check does.
   select string_agg(near.type, ', ' order by near.shared desc, near.type)
   from (
@@ -22,7 +25,7 @@ $$;
 -- PR004 id taken, PR005 stale lease, PR006 broken invariant.
 create or replace function {schema}.refuse(
   code text, field text, problem text, hint text default null, batch_position integer default null)
-  returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
+  returns void language plpgsql as $$
 begin
   problem := coalesce('event ' || batch_position || ' of the batch: ', '') || problem;
   if hint is null then
@@ -34,7 +37,7 @@ $$;
 
 -- Refuses headers that are no object of texts, too many, or reserved.
 create or replace function {schema}.check_headers(headers jsonb, batch_position integer) returns void
-  language plpgsql set search_path = pg_catalog, pg_temp as $$
+  language plpgsql as $$
 declare
   header record;
 begin
@@ -70,7 +73,7 @@ $$;
 
 create or replace function {schema}.check_text(
   field text, value text, bytes_max integer, batch_position integer) returns void
-  language plpgsql set search_path = pg_catalog, pg_temp as $$
+  language plpgsql as $$
 begin
   if value is null or value = '' and field <> 'tenant' then
     perform {schema}.refuse('PR002', field, field || ': is empty', null, batch_position);
@@ -88,7 +91,7 @@ $$;
 -- Refuses a payload of bytes without a media type, or one that comes beside JSON.
 create or replace function {schema}.check_bytes(
   data jsonb, body bytea, content_type text, batch_position integer) returns void
-  language plpgsql set search_path = pg_catalog, pg_temp as $$
+  language plpgsql as $$
 begin
   if $2 is null then
     perform {schema}.refuse('PR002', 'body', 'body: is missing beside content_type', null, $4);
@@ -103,10 +106,10 @@ begin
 end
 $$;
 
--- Refuses a type that may not be recorded; only called when it is not a declared one.
+-- Refuses a type that may not be recorded; only called when it is reserved or not declared.
 create or replace function {schema}.check_undeclared(
-  type text, undeclared_allowed boolean, batch_position integer) returns void
-  language plpgsql set search_path = pg_catalog, pg_temp as $$
+  type text, batch_position integer) returns void
+  language plpgsql as $$
 declare
   nearest text;
 begin
@@ -121,7 +124,7 @@ begin
       format('type: %s is reserved: postrider. names are Postrider''s own', check_undeclared.type),
       null, batch_position);
   end if;
-  if not undeclared_allowed then
+  if not (select s.undeclared_types from {schema}.setting s) then
     nearest := {schema}.nearest_types(check_undeclared.type);
     perform {schema}.refuse('PR001', 'type',
       format('type: %s is not declared', check_undeclared.type),
@@ -136,7 +139,7 @@ $$;
 -- content is refused.
 create or replace function {schema}.claim_record_key(
   id uuid, hash bytea, seq bigint, occurred_at timestamptz, batch_position integer) returns boolean
-  language plpgsql set search_path = pg_catalog, pg_temp as $$
+  language plpgsql as $$
 declare
   known bytea;
 begin
@@ -154,17 +157,17 @@ begin
 end
 $$;
 
--- Wakes the relay that sleeps. Every writer takes the bell's lock in share mode; that fails only
--- while a relay sleeps or is about to, and only then a notification is sent. A notification queue
--- that is half full is left alone: the relay's sweep finds the event.
-create or replace function {schema}.ring() returns void
-  language plpgsql set search_path = pg_catalog, pg_temp as $$
+-- Refuses a payload over the limit.
+create or replace function {schema}.check_size(bytes integer, batch_position integer) returns void
+  language plpgsql as $$
+declare
+  bytes_max integer;
 begin
-  if current_setting('postrider.wake', true) = 'off' or pg_try_advisory_xact_lock_shared({bell_key}) then
-    return;
-  end if;
-  if pg_notification_queue_usage() < 0.5 then
-    perform pg_notify({channel}, 'owed');
+  select s.data_bytes_max into bytes_max from {schema}.setting s;
+  if $1 > bytes_max then
+    perform {schema}.refuse('PR003', 'data',
+      format('data: is %s bytes long, at most %s fit', $1, bytes_max),
+      'Put large content elsewhere and record where it is, or raise the setting data_bytes_max.', $2);
   end if;
 end
 $$;
@@ -177,21 +180,14 @@ create or replace function {schema}.record(
   content_type text default null, batch_position integer default null) returns uuid
   language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  bytes_max integer;
-  undeclared_allowed boolean;
-  declared boolean;
   bytes integer;
   event_id uuid := $7;
   event_key text := coalesce($4, $2);
   seq bigint;
   occurred_at timestamptz;
 begin
-  select s.data_bytes_max, s.undeclared_types,
-         exists (select from {schema}.event_type t where t.type = $1)
-    into bytes_max, undeclared_allowed, declared
-    from {schema}.setting s;
-  if not declared or $1 is null or left($1, 10) = 'postrider.' then
-    perform {schema}.check_undeclared($1, undeclared_allowed, $10);
+  if left($1, 10) = 'postrider.' then
+    perform {schema}.check_undeclared($1, $10);
   end if;
   if $2 is null or $2 = '' or octet_length($2) > 1024 or $2 ~ '[\u0001-\u001f\u007f-\u009f]' then
     perform {schema}.check_text('subject', $2, 1024, $10);
@@ -210,10 +206,9 @@ begin
   if bytes is null then
     perform {schema}.refuse('PR002', 'data', 'data: is missing',
       'JSON null is written ''null''::jsonb.', $10);
-  elsif bytes > bytes_max then
-    perform {schema}.refuse('PR003', 'data',
-      format('data: is %s bytes long, at most %s fit', bytes, bytes_max),
-      'Put large content elsewhere and record where it is, or raise the setting data_bytes_max.', $10);
+  elsif bytes > 1024 then
+    -- The limit is never set below this, so small events need not ask for it.
+    perform {schema}.check_size(bytes, $10);
   end if;
   if $6 is not null then
     perform {schema}.check_headers($6, $10);
@@ -221,8 +216,7 @@ begin
   end if;
 
   -- The transaction id first, the sequence second: the relay's floor relies on this order.
-  perform pg_current_xact_id();
-  seq := nextval('{schema}.event_seq');
+  seq := case when pg_current_xact_id() is not null then nextval('{schema}.event_seq') end;
   occurred_at := clock_timestamp();
   if event_id is null then
     event_id := encode(set_bit(set_bit(
@@ -236,11 +230,26 @@ begin
       seq, occurred_at, $10) then
     return event_id;
   end if;
+  -- The type is looked up in the statement that needs it: one of its own costs more than the index.
   insert into {schema}.event as e
       (seq, occurred_at, id, tenant, type, subject, key, data, body, content_type, headers)
-    values (seq, occurred_at, event_id, $5, $1, $2, event_key, $3, $8, $9, $6);
+    select seq, occurred_at, event_id, $5, t.type, $2, event_key, $3, $8, $9, $6
+    from {schema}.event_type t where t.type = $1;
+  if not found then
+    perform {schema}.check_undeclared($1, $10);
+    insert into {schema}.event as e
+        (seq, occurred_at, id, tenant, type, subject, key, data, body, content_type, headers)
+      values (seq, occurred_at, event_id, $5, $1, $2, event_key, $3, $8, $9, $6);
+  end if;
   insert into {schema}.owed as o (seq, occurred_at) values (seq, occurred_at);
-  perform {schema}.ring();
+  -- The doorbell. Every writer takes the bell's lock in share mode; that fails only while a relay
+  -- sleeps or is about to, and only then a notification is sent. A notification queue that is half
+  -- full is left alone: the relay's sweep finds the event.
+  if current_setting('postrider.wake', true) is distinct from 'off'
+     and not pg_try_advisory_xact_lock_shared({bell_key})
+     and pg_notification_queue_usage() < 0.5 then
+    perform pg_notify({channel}, 'owed');
+  end if;
   return event_id;
 end
 $$;

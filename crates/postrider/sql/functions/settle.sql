@@ -21,16 +21,17 @@ begin
 end
 $$;
 
--- The first value of the path over the event decides: false, null or nothing means no. An error in
--- the path must not fail the fan-out, so it comes back as text. Only filtered subscriptions pay
--- for the subtransaction.
+-- Null when the subscription wants the event, 'no' when not, else why the filter failed. The first
+-- value of the path over the event decides: false, null or nothing means no. An error in the path
+-- must not fail the fan-out, so it comes back as text. Only filtered subscriptions pay for the
+-- subtransaction.
 create or replace function {schema}.filter_verdict(filter jsonpath, event jsonb) returns text
   language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
   first jsonb;
 begin
   first := jsonb_path_query_first_tz(event, filter);
-  return case when first is null or first in ('false', 'null') then 'no' else 'yes' end;
+  return case when first is null or first in ('false', 'null') then 'no' end;
 exception when data_exception or program_limit_exceeded or feature_not_supported then
   return 'filter: ' || sqlerrm;
 end

@@ -8,7 +8,7 @@ begin
   execute 'revoke all on all sequences in schema ' || {schema_literal} || ' from public';
   for kind in
     select t.typname from pg_catalog.pg_type t
-    where t.typnamespace = {schema_literal}::regnamespace and t.typtype = 'e'
+    where t.typnamespace = {schema_literal}::regnamespace and t.typtype in ('d', 'e')
   loop
     execute format('revoke all on type %s.%I from public', {schema_literal}, kind.typname);
   end loop;

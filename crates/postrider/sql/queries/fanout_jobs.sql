@@ -5,53 +5,60 @@
 -- back, declares them and comes again.
 -- An event whose row is gone raises, so that its mark is not lost with it.
 fact as materialized (
-  select e.* from taken t cross join lateral (
+  select e.seq, e.occurred_at, e.tenant, e.type, e.subject
+  from taken t cross join lateral (
     select * from {schema}.event e where e.seq = t.seq and e.occurred_at = t.occurred_at limit 1) e
 ), wanted as materialized (
+  -- `failure` is the text of a filter that failed; an event that a filter refused is not wanted.
   select f.seq, f.occurred_at, f.tenant, f.subject, s.id as subscription_id, s.priority, s.coalesces,
-    case when s.filter is null then 'yes' else {schema}.filter_verdict(s.filter,
-      jsonb_build_object('id', f.id, 'type', f.type, 'tenant', f.tenant, 'subject', f.subject,
-        'key', f.key, 'occurred_at', f.occurred_at, 'data', f.data,
-        'headers', coalesce(f.headers, '{}'))) end as verdict
+    case when s.filter is not null then (
+      select {schema}.filter_verdict(s.filter, jsonb_build_object('id', e.id, 'type', e.type,
+        'tenant', e.tenant, 'subject', e.subject, 'key', e.key, 'occurred_at', e.occurred_at,
+        'data', e.data, 'headers', coalesce(e.headers, '{}')))
+      from {schema}.event e where e.seq = f.seq and e.occurred_at = f.occurred_at) end as failure
   from fact f
   join {schema}.route r on r.type = f.type
   join {schema}.subscription s on s.id = r.subscription_id
   where (s.tenant is null or s.tenant = f.tenant) and s.deleted_at is null
 ), kept as materialized (
-  select w.*, w.seq as leader from wanted w where not w.coalesces and w.verdict <> 'no'
+  -- A job's number is drawn here, so that the record below needs no join with the jobs.
+  select w.seq, w.seq as leader, nextval('{schema}.job_id_seq') as job_id, w.occurred_at, w.tenant,
+    w.subscription_id, w.priority, w.failure
+  from wanted w where not w.coalesces and w.failure is distinct from 'no'
   union all
-  select w.*, max(w.seq) over (
-    partition by w.subscription_id, w.tenant, w.subject, w.verdict = 'yes') as leader
-  from wanted w where w.coalesces and w.verdict <> 'no'
-), made as materialized (
-  select k.*, nextval('{schema}.job_id_seq') as job_id from kept k where k.seq = k.leader
+  select c.seq, first_value(c.seq) over latest, first_value(c.draw) over latest, c.occurred_at,
+    c.tenant, c.subscription_id, c.priority, c.failure
+  from (
+    select w.*, nextval('{schema}.job_id_seq') as draw
+    from wanted w where w.coalesces and w.failure is distinct from 'no') c
+  window latest as (
+    partition by c.subscription_id, c.tenant, c.subject, c.failure is null order by c.seq desc)
 ), jobs as (
   insert into {schema}.job (id, event_seq, event_occurred_at, due_at, created_at, subscription_id,
     origin, priority, tenant)
-  select m.job_id, m.seq, m.occurred_at, now() + $3 * interval '1 microsecond',
-    now() + $3 * interval '1 microsecond', m.subscription_id, 'fanout', m.priority, m.tenant
-  from made m where m.verdict = 'yes'
+  select k.job_id, k.seq, k.occurred_at, now() + $3 * interval '1 microsecond',
+    now() + $3 * interval '1 microsecond', k.subscription_id, 'fanout', k.priority, k.tenant
+  from kept k where k.seq = k.leader and k.failure is null
   returning 1
 ), failed_filters as (
   insert into {schema}.job_history (id, event_seq, event_occurred_at, finished_at, created_at,
     subscription_id, attempt, extra_attempts, state, origin, priority, tenant, last_error)
-  select m.job_id, m.seq, m.occurred_at, now() + $3 * interval '1 microsecond',
-    now() + $3 * interval '1 microsecond', m.subscription_id, 0, 0, 'discarded', 'fanout',
-    m.priority, m.tenant, m.verdict
-  from made m where m.verdict <> 'yes'
+  select k.job_id, k.seq, k.occurred_at, now() + $3 * interval '1 microsecond',
+    now() + $3 * interval '1 microsecond', k.subscription_id, 0, 0, 'discarded', 'fanout',
+    k.priority, k.tenant, k.failure
+  from kept k where k.seq = k.leader and k.failure is not null
   returning subscription_id, last_error
 ), recorded as (
   insert into {schema}.fanout (seq, occurred_at, fanned_out_at, routing_version, subscription_ids,
     job_ids, coalesced_into)
   select t.seq, t.occurred_at, now() + $3 * interval '1 microsecond',
     (select version from {schema}.routing),
-    coalesce(array_agg(m.subscription_id) filter (where m.job_id is not null), '{}'),
-    coalesce(array_agg(m.job_id) filter (where m.job_id is not null), '{}'),
-    case when bool_or(m.seq <> t.seq)
-         then array_agg(nullif(m.seq, t.seq)) filter (where m.job_id is not null) end
+    coalesce(array_agg(k.subscription_id) filter (where k.job_id is not null), '{}'),
+    coalesce(array_agg(k.job_id) filter (where k.job_id is not null), '{}'),
+    case when bool_or(k.leader <> t.seq)
+         then array_agg(nullif(k.leader, t.seq)) filter (where k.job_id is not null) end
   from taken t
   left join kept k on k.seq = t.seq
-  left join made m on m.subscription_id = k.subscription_id and m.seq = k.leader
   group by t.seq, t.occurred_at
 )
 select (select count(*) from taken) as events,

@@ -15,8 +15,6 @@ use crate::store::Store;
 /// How long a session lives without being renewed. A killed process has its jobs elsewhere at most
 /// this plus the rescue's period later.
 pub(crate) const LEASE: Duration = Duration::from_secs(15);
-/// How often it is renewed: three chances within a lease.
-pub(crate) const RENEW_EVERY: Duration = Duration::from_secs(5);
 
 /// How the keeper of a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +34,7 @@ pub(crate) async fn keep(
     cancelled: mpsc::UnboundedSender<Vec<i64>>,
     mut stop: watch::Receiver<bool>,
 ) -> Kept {
+    // Three chances within a lease.
     let every = lease / 3;
     let mut renewed_at = Instant::now();
     loop {
