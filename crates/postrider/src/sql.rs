@@ -48,7 +48,7 @@ statements! {
     deleted_cancel: ["deleted_cancel"] (INT8, INT8);
     event_day_drop: ["event_day_drop"] (DATE, INT4);
     event_kept_forget: ["event_kept_forget"] (INT8, INT8);
-    failure_claim: ["failure_claim"] (INT8, INT8);
+    failure_claim: ["failure_claim"] (INT8, INT8, INT8_ARRAY);
     failure_suspect: ["failure_suspect"] (INT8, INT8, INT8);
     failure_note: ["failure_note"] (INT8, INT4, TEXT, INT4, INT8);
     failure_refund: ["failure_refund"] (INT8_ARRAY);

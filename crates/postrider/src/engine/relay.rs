@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use self::floor::Floor;
+use self::recovery::Cause;
 use super::bell::Bell;
 use super::wake::Wakes;
 use crate::store::Store;
@@ -61,9 +62,12 @@ pub(crate) struct Relay {
     floor: Floor,
     /// How many events are still to be fanned out one by one, because a relay may have died of one.
     suspects: i32,
+    /// How events failed in the outage that goes on, until one succeeds.
+    outage: Option<Cause>,
     /// Attempts to give back to events: taken in an outage, which may have stopped us from saying so.
     refunds: Vec<i64>,
-    /// How many fan-outs of this look succeeded: while some do, a failure is the event's own.
+    /// How many fan-outs succeeded since a pass failed or failures were judged: while some do, a
+    /// failure is the event's own.
     succeeded: usize,
     last_help: Instant,
 }
@@ -85,6 +89,7 @@ impl Relay {
             bell,
             floor: Floor::default(),
             suspects: 0,
+            outage: None,
             refunds: Vec::new(),
             succeeded: 0,
             last_help,
@@ -116,6 +121,7 @@ impl Relay {
                     );
                     self.bell.leave().await;
                     self.floor.forget();
+                    self.succeeded = 0;
                     tokio::select! {
                         () = tokio::time::sleep(wait) => {}
                         _ = stop.wait_for(|stop| *stop) => {}
@@ -131,7 +137,6 @@ impl Relay {
     /// Fans out what is owed, then the failures whose turn it is. Returns whether more is owed:
     /// under a load that never ends, failures get their turn and a stop is noticed all the same.
     async fn look(&mut self, stop: &watch::Receiver<bool>) -> Result<bool, Error> {
-        self.succeeded = 0;
         self.give_back().await?;
         while self.suspects > 0 {
             let tried = self.try_suspects().await?;

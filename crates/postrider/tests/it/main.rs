@@ -5,6 +5,7 @@
 mod coalesce;
 mod fixture;
 mod path;
+mod poison;
 mod relay;
 mod subscriptions;
 mod support;

@@ -45,8 +45,15 @@ impl Relay {
     pub(super) async fn try_failures(&mut self) -> Result<(), Error> {
         let mut round = Round::new();
         for _ in 0..self.config.batch_max {
-            let next = self.store.claim_failure(self.config.retry_wait).await?;
-            let Some(failure) = next else { break };
+            let tried: Vec<i64> = round.iter().map(|(failure, _)| failure.seq).collect();
+            let failure = match self.store.claim_failure(self.config.retry_wait, &tried).await {
+                Ok(Some(failure)) => failure,
+                Ok(None) => break,
+                Err(error) => {
+                    self.conclude(round).await?;
+                    return Err(error);
+                }
+            };
             if failure.attempt > self.config.attempts_max {
                 self.poison_silent(failure).await?;
                 continue;
@@ -56,7 +63,12 @@ impl Relay {
                 break;
             }
         }
-        if let Some(outage) = self.conclude(round).await? {
+        let judged = !round.is_empty();
+        let outage = self.conclude(round).await?;
+        if judged {
+            self.succeeded = 0;
+        }
+        if let Some(outage) = outage {
             tracing::warn!(
                 error = &outage as &dyn std::error::Error,
                 "events that failed before failed alike; none of them is to blame yet"
@@ -89,9 +101,15 @@ impl Relay {
     /// their attempts back and the error is returned.
     async fn conclude(&mut self, round: Round) -> Result<Option<Error>, Error> {
         let nobody_succeeded = self.succeeded == 0;
+        if !nobody_succeeded {
+            self.outage = None;
+        }
+        let goes_on = |(_, error): &(Failure, Error)| self.outage.as_ref() == Some(&cause(error));
         if is_outage(self.succeeded, &round)
             || nobody_succeeded && round.iter().any(|(_, error)| is_the_databases(error))
+            || nobody_succeeded && !round.is_empty() && round.iter().all(goes_on)
         {
+            self.outage = round.first().map(|(_, error)| cause(error));
             self.refund(&round).await;
             return Ok(round.into_iter().next().map(|(_, error)| error));
         }
@@ -165,9 +183,11 @@ fn is_of_the_moment(error: &Error) -> bool {
     error.is_transient() && error.kind() != ErrorKind::Unreachable
 }
 
-/// What makes two errors alike.
-fn cause(error: &Error) -> (ErrorKind, Option<&str>) {
-    (error.kind(), error.sqlstate())
+/// What makes two errors alike: their kind and SQLSTATE.
+pub(super) type Cause = (ErrorKind, Option<String>);
+
+fn cause(error: &Error) -> Cause {
+    (error.kind(), error.sqlstate().map(str::to_owned))
 }
 
 /// The error with its causes, fit to be stored.
