@@ -4,6 +4,7 @@
 
 mod coalesce;
 mod fixture;
+mod leases;
 mod path;
 mod poison;
 mod relay;
