@@ -4,6 +4,8 @@
 
 mod coalesce;
 mod fixture;
+mod jobs;
+mod killed;
 mod leases;
 mod path;
 mod poison;
