@@ -56,6 +56,18 @@ async fn a_lone_writer_that_stays_open_while_the_relay_looks_again_and_again_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_very_first_event_of_a_new_instance_is_found_after_the_relay_has_looked_for_a_while() {
+    let mut fixture = Fixture::new().await;
+    fixture.declare(&["a.b"]).await;
+    fixture.subscription("s", &["a.b"]).await;
+    let engine = fixture.engine().start().await.unwrap();
+    relays_look(&fixture, 60).await;
+    fixture.record("a.b", "first").await;
+    fixture.wait_count("select count(*) from postrider.job", 1).await;
+    engine.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_late_commit_is_found_although_others_go_on_writing_above_it() {
     let fixture = Fixture::new().await;
     fixture.declare(&["a.b"]).await;
