@@ -167,7 +167,7 @@ async fn a_handler_that_blocks_its_thread_for_good_loses_its_place_to_the_next_a
         let blocked = std::sync::Arc::clone(&blocked);
         async move {
             if delivery.attempt == 1 {
-                let _ = blocked.lock().unwrap().recv();
+                let _ = tokio::task::block_in_place(|| blocked.lock().unwrap().recv());
             }
         }
     };

@@ -21,7 +21,7 @@ async fn second_process() {
     let endless = async |_: Delivery| std::future::pending::<()>().await;
     let _engine = postrider::Engine::builder(database)
         .name("second")
-        .lease(Duration::from_secs(1))
+        .lease(Duration::from_secs(3))
         .poll_interval(Duration::from_millis(100))
         .subscribe(eager("s", &["a.b"], 5), endless)
         .start()

@@ -5,28 +5,10 @@ use std::time::Duration;
 
 use postrider::{Delivery, ErrorKind, HandlerError, Subscription};
 use postrider_testkit::wait_until;
-use tokio::sync::Semaphore;
 
 use crate::fixture::{Fixture, PATIENCE, event_type};
+use crate::gate::Gate;
 use crate::support::{Seen, eager};
-
-/// Handlers wait here until a test lets them go.
-#[derive(Clone)]
-struct Gate(Arc<Semaphore>);
-
-impl Gate {
-    fn closed() -> Self {
-        Self(Arc::new(Semaphore::new(0)))
-    }
-
-    fn open(&self) {
-        self.0.add_permits(1000);
-    }
-
-    async fn pass(&self) {
-        self.0.acquire().await.unwrap().forget();
-    }
-}
 
 /// Takes every running job away as the rescue does, under a token that nobody else has.
 async fn steal(fixture: &Fixture) {
@@ -111,7 +93,7 @@ async fn a_process_that_was_taken_for_dead_opens_a_new_session_and_goes_on() {
     });
     let engine = fixture
         .engine()
-        .lease(Duration::from_secs(1))
+        .lease(Duration::from_secs(3))
         .declare(event_type("a.b"))
         .subscribe(Subscription::new("s", ["a.b"]).unwrap(), handler)
         .start()

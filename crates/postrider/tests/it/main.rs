@@ -4,11 +4,14 @@
 
 mod coalesce;
 mod fixture;
+mod gate;
 mod jobs;
 mod killed;
 mod leases;
 mod path;
 mod poison;
+mod queues;
 mod relay;
+mod stopping;
 mod subscriptions;
 mod support;
