@@ -2,7 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may say so by panicking")]
 
+mod awaiting;
+mod cases_b01;
+mod cases_b02;
 mod coalesce;
+mod doorbell;
+mod dual_write;
 mod fixture;
 mod gate;
 mod jobs;

@@ -6,7 +6,7 @@ use postrider_testkit::wait_until;
 use crate::fixture::{Fixture, PATIENCE};
 
 /// Waits until relays have looked at what is owed `looks` more times.
-async fn relays_look(fixture: &Fixture, looks: i64) {
+pub(crate) async fn relays_look(fixture: &Fixture, looks: i64) {
     let sql = "select coalesce(idx_scan, 0) + coalesce(seq_scan, 0) from pg_stat_user_tables
                where schemaname = 'postrider' and relname = 'owed'";
     let before = fixture.count(sql).await;
