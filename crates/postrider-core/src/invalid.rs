@@ -2,6 +2,9 @@
 //!
 //! How it fails: it does not. Invariant: the text names the field and says what would be right.
 
+use std::error::Error;
+use std::fmt;
+
 /// A value that was refused, with the field it was meant for and what would be right.
 ///
 /// ```
@@ -9,8 +12,7 @@
 /// assert_eq!(refused.field(), "type");
 /// assert!(refused.to_string().contains("empty segment"));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {problem}")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invalid {
     field: &'static str,
     problem: String,
@@ -28,6 +30,14 @@ impl Invalid {
         self.field
     }
 }
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.problem)
+    }
+}
+
+impl Error for Invalid {}
 
 /// Refuses text that is empty, longer than `bytes_max`, or holds a NUL or control character.
 pub(crate) fn check_text(

@@ -16,6 +16,7 @@ mod event_type;
 mod glob;
 mod invalid;
 mod job;
+mod json;
 mod outcome;
 mod policy;
 mod subscription;
@@ -33,3 +34,5 @@ pub use job::{JobState, Origin, Settled};
 pub use outcome::{HandlerError, IntoOutcome, Outcome};
 pub use policy::{Policy, Priority};
 pub use subscription::{GLOBS_MAX, NAME_BYTES_MAX, SinkKind, Subscription};
+/// The type of event ids, so that nobody has to match the version of its crate.
+pub use uuid::Uuid;

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 /// Options of the demo.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+pub(crate) struct Args {}
 
 /// Runs the demo.
-pub fn main(_args: Args) -> ExitCode {
+pub(crate) fn main(_args: Args) -> ExitCode {
     ExitCode::SUCCESS
 }

@@ -153,6 +153,7 @@ impl Database {
                     _ => "see the server's log",
                 };
                 Error::from_report(crate::error::Report {
+                    refused: true,
                     sqlstate: Some(report.code().code().to_owned()),
                     message,
                     hint: Some(hint.to_owned()),

@@ -125,7 +125,10 @@ impl Error {
 
     /// An error that the database reported, sorted by its SQLSTATE.
     pub(crate) fn from_report(report: Report) -> Self {
-        let kind = kind_of_sqlstate(report.sqlstate.as_deref());
+        let kind = match report.sqlstate.as_deref() {
+            None if report.refused => ErrorKind::Database,
+            code => kind_of_sqlstate(code),
+        };
         let mut error = Self::new(kind, report.message);
         error.0.hint = report.hint.filter(|hint| !hint.is_empty());
         error.0.field = report.column.filter(|column| !column.is_empty());
@@ -177,6 +180,8 @@ impl Error {
 /// What a driver knows about an error of the database.
 #[derive(Default)]
 pub(crate) struct Report {
+    /// Whether the server answered at all, even if the driver does not say with which code.
+    pub(crate) refused: bool,
     pub(crate) sqlstate: Option<String>,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,

@@ -1,4 +1,5 @@
-#![doc = include_str!("../README.md")]
+// The handling part of the README compiles with the engine only, so it is tested only then.
+#![cfg_attr(any(feature = "engine", not(doctest)), doc = include_str!("../README.md"))]
 
 mod error;
 mod record;
@@ -21,7 +22,7 @@ pub use error::{Blame, Error, ErrorKind};
 pub use postrider_core::{
     Backoff, Event, EventType, Exposure, Glob, Globs, HandlerError, Headers, IntoOutcome, Invalid,
     JobState, NewEvent, Origin, Outcome, Payload, Policy, Priority, Settled, SinkKind,
-    Subscription, TypeName,
+    Subscription, TypeName, Uuid,
 };
 pub use record::{JobLease, Recorder, Transaction, TransactionError, TypedEvent};
 pub use schema::{DEFAULT_SCHEMA, Schema};

@@ -3,8 +3,9 @@
 //! What it is: a thin wrapper of the SQL functions `record`, `record_many` and `complete`. The
 //! functions are the contract; the wrapper adds types.
 //!
-//! How it fails: [`Error`] with a kind that says what was refused. A refusal by the database leaves
-//! the caller's transaction aborted, as any failed statement does.
+//! How it fails: [`Error`] with a kind that says what was refused. What can be seen to be wrong
+//! without the database is refused before it is asked; a refusal by the database leaves the
+//! caller's transaction aborted, as any failed statement does.
 //!
 //! Invariants: one round trip for a call; nothing is cached between calls; every driver passes the
 //! same texts, so every driver writes the same rows.
@@ -22,11 +23,9 @@ mod tokio_postgres;
 
 use std::fmt::Write as _;
 
-use postrider_core::{NewEvent, Payload, TypeName};
+use postrider_core::{NewEvent, Payload, TypeName, Uuid};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use uuid::Uuid;
 
 pub use transaction::{Transaction, TransactionError};
 
@@ -41,8 +40,13 @@ use crate::{Error, ErrorKind, Schema};
 /// impl TypedEvent for OrderPlaced {
 ///     const TYPE: &'static str = "order.placed";
 /// }
+/// let event = OrderPlaced { order_id: 42, amount: 12 }.about("order:42")?.tenant("acme")?;
+/// assert_eq!(event.payload.as_json(), Some(r#"{"order_id":42,"amount":12}"#));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub trait TypedEvent: Serialize + DeserializeOwned {
+///
+/// A handler reads it back with `delivery.event.data::<OrderPlaced>()`.
+pub trait TypedEvent: Serialize {
     /// The event type, such as `order.placed`.
     const TYPE: &'static str;
 
@@ -70,7 +74,9 @@ pub struct JobLease {
 /// Records events in a caller's transaction. Cheap to make and to clone.
 ///
 /// ```no_run
-/// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// # #[cfg(feature = "tokio-postgres")]
+/// # async fn example(client: &mut tokio_postgres::Client)
+/// # -> Result<(), Box<dyn std::error::Error>> {
 /// use postrider::{NewEvent, Recorder};
 /// let recorder = Recorder::default();
 /// let mut transaction = client.transaction().await?;
@@ -194,6 +200,7 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn of(event: &'a NewEvent) -> Result<Self, Error> {
+        event.check()?;
         let headers = match event.headers.is_empty() {
             true => None,
             false => Some(to_json(&event.headers)?),
@@ -229,6 +236,12 @@ struct BatchEvent<'a> {
 }
 
 fn batch_json(events: &[NewEvent]) -> Result<String, Error> {
+    for (place, event) in (1..).zip(events) {
+        event.check().map_err(|invalid| {
+            let message = format!("event {place} of the batch: {invalid}");
+            Error::new(ErrorKind::Invalid, message).with_field(invalid.field())
+        })?;
+    }
     let batch: Vec<BatchEvent<'_>> = events
         .iter()
         .map(|event| {
@@ -271,5 +284,6 @@ fn hex(bytes: &[u8]) -> String {
 fn parse_id(text: Option<&str>) -> Result<Uuid, Error> {
     text.and_then(|text| Uuid::parse_str(text).ok()).ok_or_else(|| {
         Error::new(ErrorKind::Bug, format!("`record` answered {text:?} instead of an id"))
+            .with_hint("report it with the versions of Postrider and PostgreSQL")
     })
 }

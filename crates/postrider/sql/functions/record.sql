@@ -22,16 +22,18 @@ create or replace function {schema}.nearest_types(wanted text) returns text
 $$;
 
 -- Raises an error of Postrider's own: PR001 undeclared type, PR002 invalid input, PR003 too large,
--- PR004 id taken, PR005 stale lease, PR006 broken invariant.
+-- PR004 id taken, PR005 stale lease, PR006 broken invariant. The code is repeated as the name of a
+-- constraint, because diesel passes that on and no SQLSTATE.
 create or replace function {schema}.refuse(
   code text, field text, problem text, hint text default null, batch_position integer default null)
   returns void language plpgsql as $$
 begin
   problem := coalesce('event ' || batch_position || ' of the batch: ', '') || problem;
   if hint is null then
-    raise exception using errcode = code, message = problem, column = field;
+    raise exception using errcode = code, message = problem, column = field, constraint = code;
   end if;
-  raise exception using errcode = code, message = problem, column = field, hint = hint;
+  raise exception using errcode = code, message = problem, column = field, constraint = code,
+    hint = hint;
 end
 $$;
 

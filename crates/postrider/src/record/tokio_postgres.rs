@@ -19,6 +19,17 @@ impl Transaction for PgTransaction<'_> {
     }
 }
 
+/// What a handler in a transaction of the engine is given; pass `&mut &*transaction`.
+impl Transaction for &PgTransaction<'_> {
+    async fn call(
+        &mut self,
+        sql: &str,
+        params: &[Option<&str>],
+    ) -> Result<Option<String>, TransactionError> {
+        call(*self, sql, params).await
+    }
+}
+
 /// Outside an explicit transaction each call is a transaction of its own.
 impl Transaction for Client {
     async fn call(
@@ -38,7 +49,8 @@ async fn call<C: GenericClient + Sync>(
     let typed: Vec<(&(dyn ToSql + Sync), Type)> =
         params.iter().map(|text| (text as &(dyn ToSql + Sync), Type::TEXT)).collect();
     let rows = client.query_typed(sql, &typed).await?;
-    let row = rows.first().ok_or_else(|| TransactionError::new("the function returned no row"))?;
+    let row =
+        rows.first().ok_or_else(|| TransactionError::refused("the function returned no row"))?;
     Ok(row.try_get(0)?)
 }
 

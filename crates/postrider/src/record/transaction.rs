@@ -22,7 +22,8 @@ use crate::error::Report;
 )]
 pub trait Transaction: Send {
     /// Runs `sql` with `params`, each bound as a text, and returns the text in the first column of
-    /// the only row. One round trip where the driver can.
+    /// the only row. One round trip where the driver can. `sql` mentions `$1` first, then `$2` and
+    /// so on, each once.
     fn call(
         &mut self,
         sql: &str,
@@ -39,10 +40,21 @@ pub trait Transaction: Send {
 pub struct TransactionError(Report);
 
 impl TransactionError {
-    /// An error with a message for a person; without [`TransactionError::sqlstate`] it counts as a
-    /// broken connection.
+    /// A broken connection, or anything else after which nobody knows what the server did; the
+    /// message is for a person. With [`TransactionError::sqlstate`] it becomes what that says.
     pub fn new(message: impl Into<String>) -> Self {
         Self(Report { message: message.into(), ..Report::default() })
+    }
+
+    /// An answer of the server that is an error, from a driver that may keep the SQLSTATE to
+    /// itself. Add it where it is known.
+    ///
+    /// ```
+    /// let error = postrider::TransactionError::refused("duplicate key value");
+    /// assert_eq!(postrider::Error::from(error).kind(), postrider::ErrorKind::Database);
+    /// ```
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self(Report { message: message.into(), refused: true, ..Report::default() })
     }
 
     /// Adds the SQLSTATE that the server reported.

@@ -7,18 +7,18 @@ use postrider_testkit::TestDatabase;
 use tokio_postgres::Client;
 
 /// How long a test waits for what should come within moments on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A migrated database of its own.
-pub(crate) struct Fixture {
-    pub(crate) db: TestDatabase,
-    pub(crate) client: Client,
-    pub(crate) recorder: Recorder,
+pub struct Fixture {
+    pub db: TestDatabase,
+    pub client: Client,
+    pub recorder: Recorder,
 }
 
 impl Fixture {
     /// Makes one from a template that is migrated once.
-    pub(crate) async fn new() -> Self {
+    pub async fn new() -> Self {
         // The text of the schema is the key: another schema, another template.
         let key = format!("postrider {}", migrate::print(&Schema::default()));
         let db = TestDatabase::create_from_template(&key, async |url: String| {
@@ -32,7 +32,7 @@ impl Fixture {
     }
 
     /// Declares types as internal ones.
-    pub(crate) async fn declare(&self, types: &[&str]) {
+    pub async fn declare(&self, types: &[&str]) {
         for name in types {
             let sql = "insert into postrider.event_type (type) values ($1) on conflict do nothing";
             self.client.execute(sql, &[name]).await.unwrap();
@@ -40,27 +40,32 @@ impl Fixture {
     }
 
     /// A builder of an engine on this database that looks often.
-    pub(crate) fn engine(&self) -> EngineBuilder {
+    pub fn engine(&self) -> EngineBuilder {
         Engine::builder(self.database()).poll_interval(Duration::from_millis(100))
     }
 
-    pub(crate) fn database(&self) -> Database {
+    pub fn database(&self) -> Database {
         Database::new(&self.db.url()).unwrap().pool_size(16)
     }
 
     /// Records one event in a transaction of its own and returns its id.
-    pub(crate) async fn record(&mut self, event_type: &str, subject: &str) -> uuid::Uuid {
+    pub async fn record(&mut self, event_type: &str, subject: &str) -> uuid::Uuid {
         let event = NewEvent::new(event_type, subject).unwrap();
         self.recorder.record(&mut self.client, &event).await.unwrap()
     }
 
     /// The first column of the only row.
-    pub(crate) async fn count(&self, sql: &str) -> i64 {
+    pub async fn count(&self, sql: &str) -> i64 {
         self.client.query_one(sql, &[]).await.unwrap().get(0)
+    }
+
+    /// The texts in the first column of all rows.
+    pub async fn texts(&self, sql: &str) -> Vec<String> {
+        self.client.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
     }
 }
 
 /// An internal type.
-pub(crate) fn event_type(name: &str) -> EventType {
+pub fn event_type(name: &str) -> EventType {
     EventType::new(name).unwrap()
 }

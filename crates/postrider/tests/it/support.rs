@@ -114,12 +114,6 @@ impl Fixture {
         self.client.batch_execute(statements).await.unwrap();
     }
 
-    /// The texts in the first column, in order.
-    pub(crate) async fn texts(&self, sql: &str) -> Vec<String> {
-        let rows = self.client.query(sql, &[]).await.unwrap();
-        rows.iter().map(|row| row.get::<_, Option<String>>(0).unwrap_or_default()).collect()
-    }
-
     /// A subscription that nobody handles: its jobs stay where they are and can be looked at.
     pub(crate) async fn subscription(&self, name: &str, types: &[&str]) -> i32 {
         let sql = "with new as (
