@@ -70,11 +70,12 @@ pub(crate) fn chance() -> f64 {
     f64::from(bits) / f64::from(u32::MAX) * 2.0 - 1.0
 }
 
-/// An error with its causes, joined by colons.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+/// An error with its causes, joined by colons. What the server reported is told once: the driver's
+/// errors below only say it again.
+pub(crate) fn chain(error: &crate::Error) -> String {
     let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source.filter(|_| error.sqlstate().is_none()) {
         text.push_str(": ");
         text.push_str(&cause.to_string());
         source = cause.source();

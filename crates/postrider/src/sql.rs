@@ -49,7 +49,7 @@ statements! {
     event_day_drop: ["event_day_drop"] (DATE, INT4);
     event_kept_forget: ["event_kept_forget"] (INT8, INT8);
     event_kept_look: ["event_kept_look"] (INT8);
-    failure_claim: ["failure_claim"] (INT8, INT8);
+    failure_claim: ["failure_claim"] (INT8, INT8, INT8_ARRAY);
     failure_suspect: ["failure_suspect"] (INT8, INT8, INT8);
     failure_note: ["failure_note"] (INT8, INT4, TEXT, INT4, INT8);
     failure_refund: ["failure_refund"] (INT8_ARRAY);
@@ -73,6 +73,7 @@ statements! {
     session_bury: ["session_bury"] ();
     session_close: ["session_close"] (UUID);
     session_forget: ["session_forget"] ();
+    session_live: ["session_live"] (UUID);
     session_open: ["session_open"] (UUID, TEXT, TEXT, BOOL, INT8);
     session_others: ["session_others"] (UUID);
     session_renew: ["session_renew"] (UUID, INT8);

@@ -22,7 +22,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient, Row};
 
 pub(crate) use admin_doctor::{Backlog, Holder, NetRows, ServerLook, SessionLook};
-pub(crate) use jobs::{Claimed, Ended, PendingAgain};
+pub(crate) use jobs::{Claimed, Ended, PendingAgain, Terms};
 pub(crate) use relay::{Failure, Fanned, FloorLook};
 pub(crate) use routing::{StoredSubscription, StoredType};
 
@@ -110,7 +110,9 @@ impl Store {
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, Error> {
         let connection = self.connection().await?;
-        self.query_on(&connection, statement, params).await
+        let result = self.query_on(&connection, statement, params).await;
+        put_back(connection, result.as_ref().err());
+        result
     }
 
     /// Runs a statement on `client`.
@@ -132,6 +134,14 @@ impl Store {
                 Ok(client.plain().query_typed(&statement.text, &typed).await?)
             }
         }
+    }
+}
+
+/// Gives a connection back to the pool, or drops it when it broke: the pool itself may learn of that
+/// too late and hand it out once more.
+pub(crate) fn put_back(connection: Object, error: Option<&Error>) {
+    if error.is_some_and(|error| error.kind() == ErrorKind::Unreachable) {
+        drop(Object::take(connection));
     }
 }
 

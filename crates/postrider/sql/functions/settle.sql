@@ -26,13 +26,13 @@ $$;
 -- must not fail the fan-out, so it comes back as text. Only filtered subscriptions pay for the
 -- subtransaction.
 create or replace function {schema}.filter_verdict(filter jsonpath, event jsonb) returns text
-  language plpgsql stable set search_path = pg_catalog, pg_temp as $$
+  language plpgsql stable set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
 declare
   first jsonb;
 begin
-  first := jsonb_path_query_first(event, filter);
+  first := jsonb_path_query_first_tz(event, filter);
   return case when first is null or first in ('false', 'null') then 'no' end;
-exception when data_exception or program_limit_exceeded then
+exception when data_exception or program_limit_exceeded or feature_not_supported then
   return 'filter: ' || sqlerrm;
 end
 $$;

@@ -2,6 +2,7 @@
 -- head goes first. Called by the worker, once per queue with room, until nothing is due.
 -- $1 session, $2 subscriptions that this process handles, $3 most jobs, $4 clock shift in
 -- microseconds. Index: job_due, one probe per subscription and priority, then a range.
+-- Every row repeats the policy in force: it is data of the subscription, which a person may change.
 -- Nothing due, or the session has ended: no row.
 with pick as materialized (
   select s.id, p.priority
@@ -36,8 +37,9 @@ with pick as materialized (
 )
 select r.id, r.subscription_id, r.attempt, r.extra_attempts, r.lease_token, r.origin::text as origin,
   e.id as event_id, e.seq, e.tenant, e.type, e.subject, e.key, e.occurred_at, e.data, e.body,
-  e.content_type, e.headers
+  e.content_type, e.headers, s.max_attempts, s.backoff, s.timeout_ms
 from running r
+join {schema}.subscription s on s.id = r.subscription_id
 left join lateral (
   select * from {schema}.event e
   where e.seq = r.event_seq and e.occurred_at = r.event_occurred_at limit 1) e on true

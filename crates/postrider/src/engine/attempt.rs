@@ -7,18 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use postrider_core::{HandlerError, IntoOutcome, Outcome};
-use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinError;
 
 use super::handler::{Delivery, Handler, TransactionHandler};
-use super::worker::Registered;
-use crate::store::Store;
-use crate::{JobLease, Policy};
+use crate::JobLease;
+use crate::store::{Store, Terms};
 
 /// What is needed to run one attempt.
 pub(crate) struct Attempt {
-    pub(crate) registered: Registered,
+    pub(crate) handler: Handler,
     pub(crate) delivery: Delivery,
+    /// The policy in force when the job was claimed.
+    pub(crate) terms: Arc<Terms>,
     /// How many attempts are left after this one.
     pub(crate) attempts_left: i32,
     /// The count of unsettled jobs of the queue, lowered when this one is settled.
@@ -32,8 +33,6 @@ pub(crate) struct Attempt {
 pub(crate) enum End {
     /// The handler said so.
     Outcome(Outcome),
-    /// The handler settled the job itself in its own transaction, if that committed.
-    SettledItself,
     /// The job was called off, or the process is stopping.
     Stopped,
 }
@@ -43,8 +42,11 @@ pub(crate) struct Finished {
     pub(crate) lease: JobLease,
     pub(crate) attempt: i32,
     pub(crate) attempts_left: i32,
-    pub(crate) policy: Policy,
+    pub(crate) terms: Arc<Terms>,
     pub(crate) end: End,
+    /// Whether the handler settled the job in its own transaction: if that committed, the job is
+    /// gone, and finding nothing to settle is no surprise.
+    pub(crate) may_be_settled: bool,
     pub(crate) unsettled: Arc<AtomicUsize>,
     pub(crate) lease_jobs: Arc<AtomicUsize>,
 }
@@ -56,44 +58,68 @@ impl Finished {
     }
 }
 
-/// Starts the attempt and returns the handle that stops its handler.
+/// Starts the attempt. Its handler is stopped when the returned sender is used or dropped; the
+/// attempt ends then, whether or not the handler notices.
 pub(crate) fn start(
     attempt: Attempt,
     store: Store,
     finished: mpsc::UnboundedSender<Finished>,
     ended: mpsc::UnboundedSender<JobLease>,
-) -> AbortHandle {
-    let Attempt { registered, delivery, attempts_left, unsettled, lease_jobs } = attempt;
+) -> oneshot::Sender<()> {
+    let Attempt { handler, delivery, terms, attempts_left, unsettled, lease_jobs } = attempt;
     let (lease, number) = (delivery.lease, delivery.attempt);
     let completed = delivery.completed_mark();
-    let policy = registered.policy;
-    let timeout = policy.timeout();
-    let mut handler = match registered.handler {
+    let timeout = terms.timeout;
+    let mut running = match handler {
         Handler::Plain(function) => tokio::spawn(async move { function(delivery).await }),
         Handler::InTransaction(function) => {
             tokio::spawn(async move { in_transaction(&store, delivery, &*function).await })
         }
     };
-    let abort = handler.abort_handle();
+    let (stop, stopped) = oneshot::channel();
     tokio::spawn(async move {
-        let end = match tokio::time::timeout(timeout, &mut handler).await {
-            Ok(Ok(_)) if completed.load(Ordering::Acquire) => End::SettledItself,
-            Ok(Ok(outcome)) => End::Outcome(outcome),
-            Ok(Err(stopped)) if stopped.is_cancelled() => End::Stopped,
-            Ok(Err(panic)) => End::Outcome(Outcome::Retry(panic_text(panic))),
-            Err(_) => {
-                handler.abort();
+        let end = tokio::select! {
+            biased;
+            joined = &mut running => end_of(joined),
+            _ = stopped => End::Stopped,
+            () = tokio::time::sleep(timeout) => {
                 let text = format!("the handler took longer than {} ms", timeout.as_millis());
                 End::Outcome(Outcome::Retry(text))
             }
         };
-        let done =
-            Finished { lease, attempt: number, attempts_left, policy, end, unsettled, lease_jobs };
+        running.abort();
+        let may_be_settled = completed.load(Ordering::Acquire);
+        let end = match end {
+            End::Outcome(Outcome::Done(_)) if may_be_settled => {
+                // True only if the transaction is gone; otherwise nothing is found to retry.
+                End::Outcome(Outcome::Retry("the handler's transaction did not commit".into()))
+            }
+            end => end,
+        };
+        let done = Finished {
+            lease,
+            attempt: number,
+            attempts_left,
+            terms,
+            end,
+            may_be_settled,
+            unsettled,
+            lease_jobs,
+        };
         // Both channels outlive every attempt unless the process is on its way out.
         let _ = finished.send(done);
         let _ = ended.send(lease);
     });
-    abort
+    stop
+}
+
+/// How a handler that ended by itself ended.
+fn end_of(joined: Result<Outcome, JoinError>) -> End {
+    match joined {
+        Ok(outcome) => End::Outcome(outcome),
+        Err(stopped) if stopped.is_cancelled() => End::Stopped,
+        Err(panic) => End::Outcome(Outcome::Retry(panic_text(panic))),
+    }
 }
 
 /// Runs a handler in a transaction of the engine, settles its job in it and commits.
@@ -118,7 +144,7 @@ async fn in_transaction(
 }
 
 /// What a panic said.
-fn panic_text(panic: tokio::task::JoinError) -> String {
+fn panic_text(panic: JoinError) -> String {
     let payload = panic.into_panic();
     let said = payload
         .downcast_ref::<&str>()

@@ -38,11 +38,12 @@ impl Handle {
     ) -> Result<Awaited<()>, Error> {
         let _place = self.place()?;
         let told = self.wakes.on_fanned();
-        self.wait(told, timeout, async || {
+        self.wait(told, timeout, || async move {
             let rows = self.store.query(&self.store.statements.fanned_out, &[&ids]).await?;
             let known: i64 = rows.first().map_or(Ok(0), |row| row.try_get("known"))?;
             let fanned: i64 = rows.first().map_or(Ok(0), |row| row.try_get("fanned"))?;
-            let asked = i64::try_from(ids.len()).unwrap_or(i64::MAX);
+            let distinct = ids.iter().collect::<std::collections::HashSet<_>>().len();
+            let asked = i64::try_from(distinct).unwrap_or(i64::MAX);
             if known < asked {
                 let message = format!("{} of {asked} events are not there", asked - known);
                 return Err(Error::new(ErrorKind::NotFound, message)
@@ -66,7 +67,7 @@ impl Handle {
     ) -> Result<Awaited<Option<JobState>>, Error> {
         let _place = self.place()?;
         let told = self.wakes.on_settled();
-        self.wait(told, timeout, async || {
+        self.wait(told, timeout, || async move {
             let statement = &self.store.statements.handled;
             let rows = self.store.query(statement, &[&id, &subscription]).await?;
             let missing = |what: &str| Error::new(ErrorKind::NotFound, what.to_owned());
@@ -95,11 +96,11 @@ impl Handle {
     }
 
     /// Looks, and looks again whenever told, until `look` finds something or time is up.
-    async fn wait<T>(
+    async fn wait<T, Look: Future<Output = Result<Option<T>, Error>>>(
         &self,
         mut told: watch::Receiver<u64>,
         timeout: Duration,
-        look: impl AsyncFn() -> Result<Option<T>, Error>,
+        look: impl Fn() -> Look,
     ) -> Result<Awaited<T>, Error> {
         let deadline = Instant::now() + timeout;
         loop {

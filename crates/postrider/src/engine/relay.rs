@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use self::floor::Floor;
+use self::recovery::Cause;
 use super::bell::Bell;
 use super::wake::Wakes;
 use crate::store::Store;
@@ -31,6 +32,8 @@ const LINGER_LOOK: Duration = Duration::from_millis(1);
 const BELL_AGAIN: Duration = Duration::from_millis(50);
 /// How often the relay on duty asks the others for help, at most.
 const HELP_EVERY: Duration = Duration::from_millis(50);
+/// How long the relay fans out without a pause before it looks after failed events and the stop.
+const LOOK_MAX: Duration = Duration::from_secs(1);
 /// The waits after failed passes.
 const BACKOFF_MIN: Duration = Duration::from_secs(2);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
@@ -59,7 +62,12 @@ pub(crate) struct Relay {
     floor: Floor,
     /// How many events are still to be fanned out one by one, because a relay may have died of one.
     suspects: i32,
-    /// How many fan-outs of this look succeeded: while some do, a failure is the event's own.
+    /// How events failed in the outage that goes on, until one succeeds.
+    outage: Option<Cause>,
+    /// Attempts to give back to events: taken in an outage, which may have stopped us from saying so.
+    refunds: Vec<i64>,
+    /// How many fan-outs succeeded since a pass failed or failures were judged: while some do, a
+    /// failure is the event's own.
     succeeded: usize,
     last_help: Instant,
 }
@@ -81,6 +89,8 @@ impl Relay {
             bell,
             floor: Floor::default(),
             suspects: 0,
+            outage: None,
+            refunds: Vec::new(),
             succeeded: 0,
             last_help,
         }
@@ -93,8 +103,9 @@ impl Relay {
         }
         let mut backoff = BACKOFF_MIN;
         while !*stop.borrow() {
-            match self.look().await {
-                Ok(()) => {
+            match self.look(&stop).await {
+                Ok(true) => backoff = BACKOFF_MIN,
+                Ok(false) => {
                     backoff = BACKOFF_MIN;
                     tokio::select! {
                         () = self.rest() => {}
@@ -110,6 +121,7 @@ impl Relay {
                     );
                     self.bell.leave().await;
                     self.floor.forget();
+                    self.succeeded = 0;
                     tokio::select! {
                         () = tokio::time::sleep(wait) => {}
                         _ = stop.wait_for(|stop| *stop) => {}
@@ -122,20 +134,24 @@ impl Relay {
         self.bell.forget();
     }
 
-    /// Fans out all that is owed and all failures whose turn it is.
-    async fn look(&mut self) -> Result<(), Error> {
-        self.succeeded = 0;
-        loop {
-            while self.suspects > 0 {
-                let tried = self.try_suspects().await?;
-                self.suspects = if tried == 0 { 0 } else { self.suspects - tried };
-            }
-            let fanned = self.pass().await?;
-            if fanned == 0 {
-                break;
-            }
+    /// Fans out what is owed, then the failures whose turn it is. Returns whether more is owed:
+    /// under a load that never ends, failures get their turn and a stop is noticed all the same.
+    async fn look(&mut self, stop: &watch::Receiver<bool>) -> Result<bool, Error> {
+        self.give_back().await?;
+        while self.suspects > 0 {
+            let tried = self.try_suspects().await?;
+            self.suspects = if tried == 0 { 0 } else { self.suspects - tried };
         }
-        self.try_failures().await
+        let until = Instant::now() + LOOK_MAX;
+        let mut more = true;
+        while more && Instant::now() < until && !*stop.borrow() {
+            more = self.pass().await? > 0;
+            // Awake: whoever records from now on need not ring. After the pass, not before it, so
+            // that the event that woke us is not kept waiting.
+            self.bell.leave().await;
+        }
+        self.try_failures().await?;
+        Ok(more)
     }
 
     /// One batch. Returns how many events it fanned out.

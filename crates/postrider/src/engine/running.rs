@@ -26,8 +26,6 @@ use crate::{Database, Error};
 
 /// The wait between attempts to open a new session.
 const SESSION_AGAIN: Duration = Duration::from_secs(1);
-/// How long the worker of a lost session gets to stop its handlers.
-const LOST_GRACE: Duration = Duration::from_secs(1);
 
 /// What the builder hands over.
 pub(crate) struct Parts {
@@ -129,16 +127,18 @@ impl Shared {
             true => Vec::new(),
             false => self.store.declare(&[], &self.subscriptions, Some(id)).await?.subscription_ids,
         };
+        let stored = self.store.subscriptions().await?;
         let registered = declared
             .into_iter()
             .zip(self.subscriptions.iter().zip(&self.handlers))
             .map(|(id, (subscription, handler))| {
-                let registered = Registered {
-                    name: subscription.name.as_str().into(),
-                    policy: subscription.policy.clone(),
-                    handler: handler.clone(),
-                };
-                (id, registered)
+                // A newer version of the code, or a person, may have named another queue.
+                let queue = stored.iter().find(|known| known.id == id).map_or_else(
+                    || subscription.policy.queue.clone(),
+                    |known| known.declared.policy.queue.clone(),
+                );
+                let name = subscription.name.as_str().into();
+                (id, Registered { name, queue, handler: handler.clone() })
             })
             .collect();
         let config = WorkerConfig {
@@ -168,7 +168,10 @@ impl Shared {
                 }
             };
         }
-        if let Err(error) = self.store.close_session(session.id).await {
+        let closed = self.store.close_session(session.id).await;
+        // What this session kept in force for its own sake alone ends with it.
+        let narrowed = if closed.is_ok() { self.store.narrow_globs().await } else { closed };
+        if let Err(error) = narrowed {
             tracing::debug!(%error, "the session could not be closed; its lease will run out");
         }
     }
@@ -180,42 +183,46 @@ impl Shared {
         let (stop_this, this_stops) = watch::channel(Stop::Not);
         let keeper =
             session::keep(self.store.clone(), session.id, self.lease, cancelled, keeper_stops);
-        let mut keeper = tokio::spawn(keeper);
+        let mut keeper = Owned(tokio::spawn(keeper));
         let (worker, settling) = Worker::new(
             self.store.clone(),
             session.id,
             Arc::clone(&session.config),
             Arc::clone(&self.wakes),
-            self.lease,
         );
-        let mut working = tokio::spawn(async move {
+        let mut working = Owned(tokio::spawn(async move {
             worker.run(this_stops, cancelled_jobs).await;
             // The settler ends when the last attempt has sent its outcome.
             let _ = settling.await;
-        });
+        }));
         let mut lost = false;
         tokio::select! {
-            kept = &mut keeper => lost = kept.unwrap_or(Kept::Lost) == Kept::Lost,
+            kept = &mut keeper.0 => lost = kept.unwrap_or(Kept::Lost) == Kept::Lost,
             _ = stop.wait_for(|stop| *stop) => {}
         }
         stop_this.send_replace(if lost { Stop::SessionLost } else { Stop::Gracefully });
-        while !lost && !working.is_finished() {
+        while !lost && !working.0.is_finished() {
             tokio::select! {
-                _ = &mut working => break,
-                kept = &mut keeper => {
+                _ = &mut working.0 => break,
+                kept = &mut keeper.0 => {
                     lost = kept.unwrap_or(Kept::Lost) == Kept::Lost;
                     stop_this.send_replace(Stop::SessionLost);
                 }
             }
         }
+        // A worker that is still at work ends here and stops its handlers; its settler goes on until
+        // their ends are written or known to be stale.
         stop_keeper.send_replace(true);
-        if lost {
-            // Long enough for the worker to stop its handlers, not for their stale outcomes.
-            let _ = tokio::time::timeout(LOST_GRACE, &mut working).await;
-            working.abort();
-            return Kept::Lost;
-        }
-        Kept::Stopped
+        if lost { Kept::Lost } else { Kept::Stopped }
+    }
+}
+
+/// A task that ends with its owner.
+struct Owned<T>(JoinHandle<T>);
+
+impl<T> Drop for Owned<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
@@ -242,6 +249,19 @@ impl Handle {
         for task in self.rest.drain(..) {
             joined(task, "maintenance").await;
         }
+    }
+
+    /// Runs one round of maintenance now, with the engine's clock: takes jobs back from dead
+    /// processes, makes partitions, drops what is over its retention, cancels the jobs of deleted
+    /// subscriptions, forgets old ids. The engine does all this by itself every few minutes; tests
+    /// call it after [`Handle::advance_clock`], operators after a change of a retention.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Database`] or [`crate::ErrorKind::Unreachable`] when a step fails; the
+    /// steps before it stay done, and the engine tries again at its next turn.
+    pub async fn maintain(&self) -> Result<(), Error> {
+        maintenance::rescue(&self.store).await?;
+        self.store.housekeeping().await
     }
 
     /// Moves the engine's clock forward, for tests: what is due in the future becomes due now.

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::attempt::{End, Finished};
 use super::wake::Wakes;
 use crate::store::{Ended, PendingAgain, Store, micros};
-use crate::{Error, JobLease};
+use crate::{Error, ErrorKind, JobLease};
 
 /// Most outcomes of one statement.
 const SETTLE_MAX: usize = 500;
@@ -33,7 +33,6 @@ pub(crate) struct Settler {
     store: Store,
     session: Uuid,
     wakes: Arc<Wakes>,
-    lease: Duration,
 }
 
 /// Outcomes sorted by what is done with them.
@@ -45,8 +44,8 @@ struct Sorted {
 }
 
 impl Settler {
-    pub(crate) fn new(store: Store, session: Uuid, wakes: Arc<Wakes>, lease: Duration) -> Self {
-        Self { store, session, wakes, lease }
+    pub(crate) fn new(store: Store, session: Uuid, wakes: Arc<Wakes>) -> Self {
+        Self { store, session, wakes }
     }
 
     /// Settles until the last sender is gone.
@@ -90,9 +89,16 @@ impl Settler {
     /// Writes what is not written yet.
     async fn write(&self, sorted: &mut Sorted) -> Result<(), Error> {
         if !sorted.completed.is_empty() {
-            let settled = self.store.settle_completed(self.session, &sorted.completed).await?;
-            warn_stale(&settled, sorted.completed.iter().map(|(lease, _)| lease));
-            sorted.completed.clear();
+            match self.store.settle_completed(self.session, &sorted.completed).await {
+                Ok(settled) => {
+                    warn_stale(&settled, sorted.completed.iter().map(|(lease, _)| lease));
+                    sorted.completed.clear();
+                }
+                Err(error) if error.kind() == ErrorKind::Invalid => {
+                    self.complete_one_by_one(&mut sorted.completed).await?;
+                }
+                Err(error) => return Err(error),
+            }
         }
         if !sorted.pending.is_empty() {
             let settled = self.store.settle_pending(self.session, &sorted.pending).await?;
@@ -109,9 +115,33 @@ impl Settler {
         Ok(())
     }
 
+    /// An output that PostgreSQL cannot hold (NUL in a text, a number out of range) must neither
+    /// undo the work nor hold up other jobs: a note that says so takes its place.
+    async fn complete_one_by_one(
+        &self,
+        completed: &mut Vec<(JobLease, Option<Box<RawValue>>)>,
+    ) -> Result<(), Error> {
+        while let Some(one) = completed.last() {
+            let (lease, result) =
+                (one.0, self.store.settle_completed(self.session, std::slice::from_ref(one)).await);
+            let settled = match result {
+                Err(error) if error.kind() == ErrorKind::Invalid => {
+                    tracing::warn!(job = lease.job_id, %error, "an output cannot be stored");
+                    let note = serde_json::json!({ "output_not_stored": error.to_string() });
+                    let note = serde_json::value::to_raw_value(&note).ok();
+                    self.store.settle_completed(self.session, &[(lease, note)]).await?
+                }
+                other => other?,
+            };
+            warn_stale(&settled, std::iter::once(&lease));
+            completed.pop();
+        }
+        Ok(())
+    }
+
     /// Whether there is no session to settle under any more.
     async fn session_is_over(&self) -> bool {
-        matches!(self.store.renew_session(self.session, self.lease).await, Ok(None))
+        matches!(self.store.session_is_live(self.session).await, Ok(false))
     }
 
     /// Deletes the leases of which these attempts were the last.
@@ -144,47 +174,44 @@ fn sort(batch: &[Finished]) -> Sorted {
         let lease = attempt.lease;
         match &attempt.end {
             End::Outcome(Outcome::Done(output)) => sorted.completed.push((lease, output.clone())),
-            End::Outcome(Outcome::Retry(error)) => sort_retry(attempt, error, false, &mut sorted),
-            // Finds nothing when the handler's transaction has committed.
-            End::SettledItself => {
-                sort_retry(attempt, "the handler's transaction did not commit", true, &mut sorted);
-            }
+            End::Outcome(Outcome::Retry(error)) => sort_retry(attempt, error, &mut sorted),
             End::Outcome(Outcome::Discard(error)) => {
                 let error = Some(storable(error));
                 sorted.ended.push(Ended {
                     lease,
                     state: "discarded",
                     error,
-                    may_be_settled: false,
+                    may_be_settled: attempt.may_be_settled,
                 });
             }
             End::Outcome(Outcome::Snooze(wait)) => {
                 let delay_us = micros((*wait).min(SNOOZE_MAX));
-                sorted.pending.push(again(lease, delay_us, "snoozed", None, false));
+                sorted.pending.push(again(attempt, delay_us, "snoozed", None));
             }
-            End::Stopped => sorted.pending.push(again(lease, 0, "released", None, false)),
+            End::Stopped => sorted.pending.push(again(attempt, 0, "released", None)),
         }
     }
     sorted
 }
 
 /// A failed attempt: again later, or discarded when it was the last.
-fn sort_retry(attempt: &Finished, error: &str, may_be_settled: bool, sorted: &mut Sorted) {
+fn sort_retry(attempt: &Finished, error: &str, sorted: &mut Sorted) {
     let (lease, error) = (attempt.lease, Some(storable(error)));
     if attempt.attempts_left <= 0 {
+        let may_be_settled = attempt.may_be_settled;
         sorted.ended.push(Ended { lease, state: "discarded", error, may_be_settled });
         return;
     }
-    let delay = attempt.policy.backoff.delay(attempt.attempt, super::chance());
-    sorted.pending.push(again(lease, micros(delay), "retry", error, may_be_settled));
+    let delay = attempt.terms.backoff.delay(attempt.attempt, super::chance());
+    sorted.pending.push(again(attempt, micros(delay), "retry", error));
 }
 
 fn again(
-    lease: JobLease,
+    attempt: &Finished,
     delay_us: i64,
     outcome: &'static str,
     error: Option<String>,
-    may_be_settled: bool,
 ) -> PendingAgain {
+    let (lease, may_be_settled) = (attempt.lease, attempt.may_be_settled);
     PendingAgain { lease, delay_us, outcome, error, may_be_settled }
 }

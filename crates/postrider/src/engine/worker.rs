@@ -10,17 +10,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
-use tokio::task::AbortHandle;
+use postrider_core::Outcome;
+use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
-use super::attempt::{self, Finished};
+use super::attempt::{self, End, Finished};
 use super::handler::{Delivery, Handler};
 use super::relay::jittered;
 use super::settle::Settler;
 use super::wake::Wakes;
 use crate::store::{Claimed, Store};
-use crate::{JobLease, Policy, Recorder};
+use crate::{JobLease, Recorder};
 
 /// Most jobs of one claim: more would make the lease row and the transaction long.
 const CLAIM_MAX: usize = 500;
@@ -31,7 +31,8 @@ const CLAIM_AGAIN: Duration = Duration::from_millis(500);
 #[derive(Clone)]
 pub(crate) struct Registered {
     pub(crate) name: Arc<str>,
-    pub(crate) policy: Policy,
+    /// The queue that the subscription named when the session was opened.
+    pub(crate) queue: String,
     pub(crate) handler: Handler,
 }
 
@@ -69,7 +70,8 @@ pub(crate) struct Worker {
     wakes: Arc<Wakes>,
     recorder: Arc<Recorder>,
     queues: Vec<Queue>,
-    running: HashMap<i64, (JobLease, AbortHandle)>,
+    /// Dropping a sender stops the handler.
+    running: HashMap<i64, (JobLease, oneshot::Sender<()>)>,
     finished: mpsc::UnboundedSender<Finished>,
     ended: mpsc::UnboundedReceiver<JobLease>,
     ended_sender: mpsc::UnboundedSender<JobLease>,
@@ -93,15 +95,14 @@ impl Worker {
         session: Uuid,
         config: Arc<WorkerConfig>,
         wakes: Arc<Wakes>,
-        lease: Duration,
     ) -> (Self, tokio::task::JoinHandle<()>) {
         let (finished, settle_these) = mpsc::unbounded_channel();
         let (ended_sender, ended) = mpsc::unbounded_channel();
-        let settler = Settler::new(store.clone(), session, Arc::clone(&wakes), lease);
+        let settler = Settler::new(store.clone(), session, Arc::clone(&wakes));
         let settling = tokio::spawn(settler.run(settle_these));
         let mut queues: HashMap<&str, Queue> = HashMap::new();
         for (id, registered) in &config.registered {
-            let name = registered.policy.queue.as_str();
+            let name = registered.queue.as_str();
             let limit = config.queues.get(name).copied().unwrap_or(super::QUEUE_LIMIT_DEFAULT);
             let fresh = || Queue { limit, subscriptions: Vec::new(), unsettled: Arc::default() };
             queues.entry(name).or_insert_with(fresh).subscriptions.push(*id);
@@ -148,12 +149,7 @@ impl Worker {
                 () = tokio::time::sleep(wait) => {}
                 Some(jobs) = cancelled.recv() => self.cancel(&jobs),
                 Some(lease) = self.ended.recv() => self.forget(lease),
-                told = stop.wait_for(|stop| *stop != Stop::Not) => {
-                    if told.is_err() {
-                        // The engine was dropped: nobody is left to tell.
-                        return;
-                    }
-                }
+                _ = stop.wait_for(|stop| *stop != Stop::Not) => {}
             }
         }
         let lost = *stop.borrow() == Stop::SessionLost;
@@ -188,39 +184,56 @@ impl Worker {
             return;
         };
         let lease = job.lease;
-        let is_replay = job.origin != "fanout";
+        let unsettled = Arc::clone(&self.queues[queue].unsettled);
+        let lease_jobs = Arc::clone(lease_jobs);
+        unsettled.fetch_add(1, Ordering::AcqRel);
+        let attempts_left = job.terms.max_attempts + job.extra_attempts - job.attempt;
+        let event = match job.event {
+            Ok(event) => event,
+            Err(error) => {
+                // The settler lives as long as the worker.
+                let _ = self.finished.send(Finished {
+                    lease,
+                    attempt: job.attempt,
+                    attempts_left,
+                    terms: job.terms,
+                    end: End::Outcome(Outcome::Discard(super::chain(&error))),
+                    may_be_settled: false,
+                    unsettled,
+                    lease_jobs,
+                });
+                return;
+            }
+        };
+        let is_replay = matches!(job.origin.as_str(), "replay" | "redeliver");
         let delivery = Delivery::new(
-            job.event,
+            event,
             Arc::clone(&registered.name),
             job.attempt,
             is_replay,
             lease,
             Arc::clone(&self.recorder),
         );
-        let unsettled = Arc::clone(&self.queues[queue].unsettled);
-        unsettled.fetch_add(1, Ordering::AcqRel);
-        let attempts_left = registered.policy.max_attempts + job.extra_attempts - job.attempt;
-        let abort = attempt::start(
+        let stop = attempt::start(
             attempt::Attempt {
-                registered,
+                handler: registered.handler,
                 delivery,
+                terms: job.terms,
                 attempts_left,
                 unsettled,
-                lease_jobs: Arc::clone(lease_jobs),
+                lease_jobs,
             },
             self.store.clone(),
             self.finished.clone(),
             self.ended_sender.clone(),
         );
-        self.running.insert(lease.job_id, (lease, abort));
+        self.running.insert(lease.job_id, (lease, stop));
     }
 
     /// Stops the handlers of jobs that were called off.
     fn cancel(&mut self, jobs: &[i64]) {
         for job in jobs {
-            if let Some((_, abort)) = self.running.get(job) {
-                abort.abort();
-            }
+            self.running.remove(job);
         }
     }
 
@@ -249,20 +262,9 @@ impl Worker {
                 }
             }
         }
-        self.stop_handlers();
-    }
-
-    fn stop_handlers(&self) {
-        for (lease, abort) in self.running.values() {
-            tracing::debug!(job = lease.job_id, "stopping an unfinished handler");
-            abort.abort();
+        if !self.running.is_empty() {
+            tracing::info!(handlers = self.running.len(), "stopping unfinished handlers");
+            self.running.clear();
         }
-    }
-}
-
-impl Drop for Worker {
-    /// Handlers must not go on alone when the engine is dropped: others will get their jobs.
-    fn drop(&mut self) {
-        self.stop_handlers();
     }
 }

@@ -4,8 +4,10 @@
 //! Invariant: a settle changes a job only while it is held under the token that is given.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
 
-use postrider_core::{Event, Payload};
+use postrider_core::{Backoff, Event, Payload};
 use serde_json::value::RawValue;
 use time::OffsetDateTime;
 use tokio_postgres::Row;
@@ -25,7 +27,17 @@ pub(crate) struct Claimed {
     /// Attempts that a person added by retrying it.
     pub(crate) extra_attempts: i32,
     pub(crate) origin: String,
-    pub(crate) event: Event,
+    pub(crate) terms: Arc<Terms>,
+    /// The event, or why it cannot be read: that is this job's alone.
+    pub(crate) event: Result<Event, Error>,
+}
+
+/// The policy in force when a job was claimed.
+#[derive(Debug, Clone)]
+pub(crate) struct Terms {
+    pub(crate) max_attempts: i32,
+    pub(crate) backoff: Backoff,
+    pub(crate) timeout: Duration,
 }
 
 /// A running job that goes back to pending.
@@ -61,7 +73,10 @@ impl Store {
     ) -> Result<Vec<Claimed>, Error> {
         let params: &[Param<'_>] = &[&session, &subscriptions, &most, &self.clock.shift()];
         let rows = self.query(&self.statements.claim_jobs, params).await?;
-        rows.iter().map(claimed).collect()
+        let Some(first) = rows.first() else { return Ok(Vec::new()) };
+        // One claim is for one subscription, so one reading of its policy serves all rows.
+        let terms = Arc::new(terms(first)?);
+        rows.iter().map(|row| claimed(row, &terms)).collect()
     }
 
     /// Settles jobs as completed; returns the ids that were.
@@ -133,14 +148,30 @@ fn settled(rows: Vec<Row>) -> Result<HashSet<i64>, Error> {
     rows.iter().map(|row| Ok(row.try_get("id")?)).collect()
 }
 
-fn claimed(row: &Row) -> Result<Claimed, Error> {
+/// Reads the policy. Waits that cannot be read (somebody wrote the row by hand) are the usual ones:
+/// the jobs are claimed already and must go on.
+fn terms(row: &Row) -> Result<Terms, Error> {
+    let timeout_ms: i64 = row.try_get("timeout_ms")?;
+    let backoff: Json<Backoff> = row.try_get("backoff").unwrap_or_else(|error| {
+        tracing::warn!(%error, "the backoff of a subscription cannot be read; the usual one is used");
+        Json(Backoff::default())
+    });
+    Ok(Terms {
+        max_attempts: row.try_get("max_attempts")?,
+        backoff: backoff.0,
+        timeout: Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(1)),
+    })
+}
+
+fn claimed(row: &Row, terms: &Arc<Terms>) -> Result<Claimed, Error> {
     Ok(Claimed {
         lease: JobLease { job_id: row.try_get("id")?, token: row.try_get("lease_token")? },
         subscription_id: row.try_get("subscription_id")?,
         attempt: row.try_get("attempt")?,
         extra_attempts: row.try_get("extra_attempts")?,
         origin: row.try_get("origin")?,
-        event: event(row)?,
+        terms: Arc::clone(terms),
+        event: event(row),
     })
 }
 
@@ -150,6 +181,9 @@ pub(crate) fn event(row: &Row) -> Result<Event, Error> {
         Error::new(ErrorKind::Bug, "a job's event has no row in event")
             .with_hint("its partition was dropped or its row deleted by hand")
     };
+    if row.try_get::<_, Option<Uuid>>("event_id")?.is_none() {
+        return Err(gone());
+    }
     let data: Option<Json<Box<RawValue>>> = row.try_get("data")?;
     let headers: Option<Json<BTreeMap<String, String>>> = row.try_get("headers")?;
     let payload = match data {

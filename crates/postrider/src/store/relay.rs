@@ -4,11 +4,12 @@
 //! fan-out runs in a transaction that holds the routing lock in share mode, taken before the
 //! statement's snapshot.
 
-use futures_util::try_join;
+use futures_util::join;
 use serde_json::value::RawValue;
+use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 
-use super::{Store, micros};
+use super::{Store, micros, put_back};
 use crate::Error;
 use crate::sql::Statement;
 use std::time::Duration;
@@ -44,6 +45,9 @@ pub(crate) struct FloorLook {
     pub(crate) oldest_owed: Option<i64>,
 }
 
+/// An object from the id of a subscription to the error of its filter.
+type FilterErrors = Json<Box<RawValue>>;
+
 impl Store {
     /// Fans out up to `batch_max` owed events above `bound`, in one transaction.
     pub(crate) async fn fan_out_batch(&self, bound: i64, batch_max: i32) -> Result<Fanned, Error> {
@@ -64,23 +68,39 @@ impl Store {
         second: i32,
     ) -> Result<Fanned, Error> {
         let mut connection = self.connection().await?;
+        let result = self.fan_out_on(&mut connection, statement, first, second).await;
+        put_back(connection, result.as_ref().err());
+        let (fanned, filter_errors) = result?;
+        if let Some(errors) = filter_errors {
+            self.query(&self.statements.filter_error, &[&errors]).await?;
+        }
+        Ok(fanned)
+    }
+
+    async fn fan_out_on(
+        &self,
+        connection: &mut deadpool_postgres::Object,
+        statement: &Statement,
+        first: i64,
+        second: i32,
+    ) -> Result<(Fanned, Option<FilterErrors>), Error> {
         let shift = self.clock.shift();
         let transaction = connection.transaction().await?;
         let rows = {
             let params: &[super::Param<'_>] = &[&first, &second, &shift];
-            let (_, rows) = try_join!(
+            let (shared, rows) = join!(
                 self.query_on(&transaction, &self.statements.routing_share, &[]),
                 self.query_on(&transaction, statement, params),
-            )?;
-            rows
+            );
+            first_failure(shared, rows)?
         };
-        let Some(row) = rows.first() else { return Ok(Fanned::default()) };
+        let Some(row) = rows.first() else { return Ok((Fanned::default(), None)) };
         let undeclared: Option<Vec<String>> = row.try_get("undeclared")?;
         if let Some(undeclared) = undeclared {
             transaction.rollback().await?;
-            return Ok(Fanned { undeclared, ..Fanned::default() });
+            return Ok((Fanned { undeclared, ..Fanned::default() }, None));
         }
-        let filter_errors: Option<Json<Box<RawValue>>> = row.try_get("filter_errors")?;
+        let filter_errors: Option<FilterErrors> = row.try_get("filter_errors")?;
         let fanned = Fanned {
             events: row.try_get("events")?,
             jobs: row.try_get("jobs")?,
@@ -92,11 +112,7 @@ impl Store {
             self.query_on(&transaction, &self.statements.bell_ring, &[&"fanned"]).await?;
         }
         transaction.commit().await?;
-        drop(connection);
-        if let Some(errors) = filter_errors {
-            self.query(&self.statements.filter_error, &[&errors]).await?;
-        }
-        Ok(fanned)
+        Ok((fanned, filter_errors))
     }
 
     /// Moves the next owed event above `bound` to the failures, its first attempt counted.
@@ -110,9 +126,14 @@ impl Store {
         rows.first().map(failure).transpose()
     }
 
-    /// Claims the next failed event whose turn it is and counts the attempt.
-    pub(crate) async fn claim_failure(&self, wait: Duration) -> Result<Option<Failure>, Error> {
-        let params: &[super::Param<'_>] = &[&micros(wait), &self.clock.shift()];
+    /// Claims the next failed event whose turn it is, but for those in `tried`, and counts the
+    /// attempt.
+    pub(crate) async fn claim_failure(
+        &self,
+        wait: Duration,
+        tried: &[i64],
+    ) -> Result<Option<Failure>, Error> {
+        let params: &[super::Param<'_>] = &[&micros(wait), &self.clock.shift(), &tried];
         let rows = self.query(&self.statements.failure_claim, params).await?;
         rows.first().map(failure).transpose()
     }
@@ -164,6 +185,19 @@ impl Store {
     }
 }
 
-fn failure(row: &tokio_postgres::Row) -> Result<Failure, Error> {
+/// The rows of the second of two statements that travelled together. When both failed, the one that
+/// only says that the transaction is aborted already is not the reason.
+fn first_failure(
+    first: Result<Vec<Row>, Error>,
+    second: Result<Vec<Row>, Error>,
+) -> Result<Vec<Row>, Error> {
+    match (first, second) {
+        (Ok(_), second) => second,
+        (Err(_), Err(second)) if second.sqlstate() != Some("25P02") => Err(second),
+        (Err(first), _) => Err(first),
+    }
+}
+
+fn failure(row: &Row) -> Result<Failure, Error> {
     Ok(Failure { seq: row.try_get("seq")?, attempt: row.try_get("attempts")? })
 }

@@ -35,6 +35,12 @@ impl Store {
         rows.first().map(|row| Ok(row.try_get("cancelled")?)).transpose()
     }
 
+    /// Whether a session has not ended.
+    pub(crate) async fn session_is_live(&self, id: Uuid) -> Result<bool, Error> {
+        let rows = self.query(&self.statements.session_live, &[&id]).await?;
+        rows.first().map_or(Ok(false), |row| Ok(row.try_get("live")?))
+    }
+
     /// Ends a session in order.
     pub(crate) async fn close_session(&self, id: Uuid) -> Result<(), Error> {
         self.query(&self.statements.session_close, &[&id]).await?;

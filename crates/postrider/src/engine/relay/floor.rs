@@ -101,6 +101,9 @@ impl Floor {
         self.last_advance = Instant::now();
         let Some(candidate) = self.candidate else {
             let newest = store.newest_seq().await?;
+            if newest <= self.floor {
+                return Ok(());
+            }
             let look = store.floor_look(self.floor).await?;
             self.candidate = Some(Candidate { newest, ends_before: look.next_id });
             return Ok(());

@@ -45,8 +45,15 @@ impl Relay {
     pub(super) async fn try_failures(&mut self) -> Result<(), Error> {
         let mut round = Round::new();
         for _ in 0..self.config.batch_max {
-            let next = self.store.claim_failure(self.config.retry_wait).await?;
-            let Some(failure) = next else { break };
+            let tried: Vec<i64> = round.iter().map(|(failure, _)| failure.seq).collect();
+            let failure = match self.store.claim_failure(self.config.retry_wait, &tried).await {
+                Ok(Some(failure)) => failure,
+                Ok(None) => break,
+                Err(error) => {
+                    self.conclude(round).await?;
+                    return Err(error);
+                }
+            };
             if failure.attempt > self.config.attempts_max {
                 self.poison_silent(failure).await?;
                 continue;
@@ -56,7 +63,12 @@ impl Relay {
                 break;
             }
         }
-        if let Some(outage) = self.conclude(round).await? {
+        let judged = !round.is_empty();
+        let outage = self.conclude(round).await?;
+        if judged {
+            self.succeeded = 0;
+        }
+        if let Some(outage) = outage {
             tracing::warn!(
                 error = &outage as &dyn std::error::Error,
                 "events that failed before failed alike; none of them is to blame yet"
@@ -87,15 +99,25 @@ impl Relay {
 
     /// Counts the failures of a round against their events, unless it was an outage: then they get
     /// their attempts back and the error is returned.
-    async fn conclude(&self, round: Round) -> Result<Option<Error>, Error> {
+    async fn conclude(&mut self, round: Round) -> Result<Option<Error>, Error> {
         let nobody_succeeded = self.succeeded == 0;
+        if !nobody_succeeded {
+            self.outage = None;
+        }
+        let goes_on = |(_, error): &(Failure, Error)| self.outage.as_ref() == Some(&cause(error));
         if is_outage(self.succeeded, &round)
             || nobody_succeeded && round.iter().any(|(_, error)| is_the_databases(error))
+            || nobody_succeeded && !round.is_empty() && round.iter().all(goes_on)
         {
+            self.outage = round.first().map(|(_, error)| cause(error));
             self.refund(&round).await;
             return Ok(round.into_iter().next().map(|(_, error)| error));
         }
         for (failure, error) in round {
+            if is_of_the_moment(&error) {
+                self.refund(&vec![(failure, error)]).await;
+                continue;
+            }
             let text = describe(&error);
             let most = self.config.attempts_max;
             if self.store.note_failure(failure, &text, most).await? {
@@ -112,16 +134,21 @@ impl Relay {
         Ok(None)
     }
 
-    /// Gives attempts back, as far as the database lets it: one that is not given back costs an
-    /// event one of its five.
-    async fn refund(&self, round: &Round) {
-        let seqs: Vec<i64> = round.iter().map(|(failure, _)| failure.seq).collect();
-        if seqs.is_empty() {
-            return;
+    /// Gives attempts back; when the database is away, at the next look.
+    async fn refund(&mut self, round: &Round) {
+        self.refunds.extend(round.iter().map(|(failure, _)| failure.seq));
+        if let Err(error) = self.give_back().await {
+            tracing::debug!(%error, "attempts could not be given back yet");
         }
-        if let Err(error) = self.store.refund_failures(&seqs).await {
-            tracing::debug!(%error, "attempts could not be given back");
+    }
+
+    /// Gives back the attempts that are still owed to events.
+    pub(super) async fn give_back(&mut self) -> Result<(), Error> {
+        if !self.refunds.is_empty() {
+            self.store.refund_failures(&self.refunds).await?;
+            self.refunds.clear();
         }
+        Ok(())
     }
 
     /// Poisons an event whose every attempt ended without a word.
@@ -150,9 +177,17 @@ fn is_the_databases(error: &Error) -> bool {
         || matches!(error.sqlstate(), Some("42501" | "57014"))
 }
 
-/// What makes two errors alike.
-fn cause(error: &Error) -> (ErrorKind, Option<&str>) {
-    (error.kind(), error.sqlstate())
+/// Whether an error would not be there a moment later, so that it is never an event's fault, even
+/// while others succeed: deadlock, lock timeout, failover, lack of some resource.
+fn is_of_the_moment(error: &Error) -> bool {
+    error.is_transient() && error.kind() != ErrorKind::Unreachable
+}
+
+/// What makes two errors alike: their kind and SQLSTATE.
+pub(super) type Cause = (ErrorKind, Option<String>);
+
+fn cause(error: &Error) -> Cause {
+    (error.kind(), error.sqlstate().map(str::to_owned))
 }
 
 /// The error with its causes, fit to be stored.
@@ -188,5 +223,15 @@ mod tests {
             assert!(is_the_databases(&failed(1, sqlstate).1), "{sqlstate}");
         }
         assert!(!is_the_databases(&failed(1, "22012").1));
+    }
+
+    #[test]
+    fn a_deadlock_is_of_the_moment_and_a_lost_connection_may_be_the_events_doing() {
+        for sqlstate in ["40P01", "55P03", "25006", "53200"] {
+            assert!(is_of_the_moment(&failed(1, sqlstate).1), "{sqlstate}");
+        }
+        for sqlstate in ["57P01", "08006", "P0001", "42P01"] {
+            assert!(!is_of_the_moment(&failed(1, sqlstate).1), "{sqlstate}");
+        }
     }
 }
