@@ -12,6 +12,9 @@ mod connect;
 #[cfg(feature = "engine")]
 mod engine;
 #[cfg(feature = "engine")]
+#[doc(hidden)]
+pub mod for_tests;
+#[cfg(feature = "engine")]
 pub mod migrate;
 #[cfg(feature = "engine")]
 mod sql;

@@ -32,7 +32,11 @@ const FUNCTIONS: &[&str] = &[
 
 /// Counts changes of [`FUNCTIONS`]: raise it with every change, so that an older program does not
 /// put its own back.
-const FUNCTIONS_REVISION: i32 = 1;
+const FUNCTIONS_REVISION: i32 = 2;
+
+/// The text of [`FUNCTIONS`] at this revision, as [`crate::schema::fnv1a`] hashes it.
+#[cfg(test)]
+const FUNCTIONS_HASH: u64 = 0xd836_88d2_28bc_76de;
 
 /// How many days of partitions are made ahead.
 pub(crate) const PARTITION_DAYS_AHEAD: i32 = 7;
@@ -83,6 +87,27 @@ pub async fn status(client: &Client, schema: &Schema) -> Result<Status, Error> {
         }
         std::cmp::Ordering::Equal => Status::Current,
     })
+}
+
+/// Refuses a schema that is missing, older or newer than this program.
+///
+/// # Errors
+/// [`ErrorKind::Schema`] with what to do; as [`status`] for the rest.
+pub async fn require_current(client: &Client, schema: &Schema) -> Result<(), Error> {
+    let name = schema.name();
+    let message = match status(client, schema).await? {
+        Status::Current => return Ok(()),
+        Status::Ahead { version } => return Err(newer(schema, version)),
+        Status::Missing => format!("there is no Postrider in the schema `{name}`"),
+        Status::Behind { version: found } if found == version() => {
+            format!("the functions in the schema `{name}` are older than this program")
+        }
+        Status::Behind { version: found } => {
+            let needed = version();
+            format!("the schema `{name}` is at version {found}, this program needs {needed}")
+        }
+    };
+    Err(Error::new(ErrorKind::Schema, message).with_hint("run: postrider migrate"))
 }
 
 /// Brings `schema` to the version of this program, creating it where it is missing. Safe when
@@ -190,16 +215,38 @@ async fn replace_functions(client: &mut Client, schema: &Schema) -> Result<bool,
 
 /// The statement that records a step.
 fn note(migration: &Migration, schema: &Schema) -> String {
-    schema
-        .render(include_str!("../sql/migrate/note.sql"))
+    let text = include_str!("../sql/migrate/note.sql")
         .replace("{version}", &migration.version.to_string())
-        .replace("{name}", migration.name)
+        .replace("{name}", migration.name);
+    schema.render(&text)
 }
 
 /// The statements that close a set of functions: revision, first partitions, no grants to PUBLIC.
 fn finish(schema: &Schema) -> String {
-    schema
-        .render(include_str!("../sql/migrate/finish.sql"))
+    let text = include_str!("../sql/migrate/finish.sql")
         .replace("{revision}", &FUNCTIONS_REVISION.to_string())
-        .replace("{days_ahead}", &PARTITION_DAYS_AHEAD.to_string())
+        .replace("{days_ahead}", &PARTITION_DAYS_AHEAD.to_string());
+    schema.render(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_do_not_change_without_a_new_revision() {
+        let found = crate::schema::fnv1a(FUNCTIONS.concat().as_bytes());
+        assert_eq!(
+            found, FUNCTIONS_HASH,
+            "sql/functions has changed: raise FUNCTIONS_REVISION (now {FUNCTIONS_REVISION}) by \
+             one, and set FUNCTIONS_HASH to {found:#018x}"
+        );
+    }
+
+    #[test]
+    fn steps_are_numbered_without_gaps() {
+        for (place, migration) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(usize::try_from(migration.version), Ok(place + 1), "{}", migration.name);
+        }
+    }
 }

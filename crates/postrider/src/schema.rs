@@ -61,16 +61,41 @@ impl Schema {
         format!("\"{}\"", self.0.replace('"', "\"\""))
     }
 
-    /// Puts the schema's name, keys and channel into a template.
+    /// Puts the schema's name, keys and channel into a template. What was put in is not looked at
+    /// again, so a name may hold whatever a template does.
     pub(crate) fn render(&self, template: &str) -> String {
-        let literal = format!("'{}'", self.quoted().replace('\'', "''"));
-        template
-            .replace("{schema_literal}", &literal)
-            .replace("{schema}", &self.quoted())
-            .replace("{channel}", &format!("'{}'", self.channel()))
-            .replace("{bell_key}", &self.key("bell").to_string())
-            .replace("{duty_key}", &self.key("duty").to_string())
-            .replace("{routing_key}", &self.key("routing").to_string())
+        let in_literal = self.quoted().replace('\'', "''");
+        let values = [
+            ("{schema}", self.quoted()),
+            ("{schema_literal}", format!("'{in_literal}'")),
+            ("{schema_in_literal}", in_literal),
+            ("{channel}", format!("'{}'", self.channel())),
+            ("{bell_key}", self.key("bell").to_string()),
+            ("{duty_key}", self.key("duty").to_string()),
+            ("{routing_key}", self.key("routing").to_string()),
+        ];
+        let mut text = String::with_capacity(template.len() * 2);
+        let template = template.replace("$$", &self.body_quote());
+        let mut rest = template.as_str();
+        while let Some(start) = rest.find('{') {
+            let (before, from) = rest.split_at(start);
+            text.push_str(before);
+            let found = values.iter().find(|(name, _)| from.starts_with(name));
+            let (value, length) = found.map_or(("{", 1), |(name, value)| (value, name.len()));
+            text.push_str(value);
+            rest = &from[length..];
+        }
+        text.push_str(rest);
+        text
+    }
+
+    /// Dollar quotes for function bodies: such as the name does not hold.
+    fn body_quote(&self) -> String {
+        let mut quote = String::from("$$");
+        while self.0.contains(&quote) {
+            quote.insert(1, 'q');
+        }
+        quote
     }
 
     /// The notification channel: short and plain, whatever the schema is called.
@@ -85,7 +110,7 @@ impl Schema {
 }
 
 /// FNV-1a: keys must be the same in every process and version, and need not resist anybody.
-fn fnv1a(bytes: &[u8]) -> u64 {
+pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
@@ -109,6 +134,14 @@ mod tests {
         let schema = Schema::new("it's \"x\"").expect("valid");
         assert_eq!(schema.render("{schema}.t"), r#""it's ""x""".t"#);
         assert_eq!(schema.render("{schema_literal}"), r#"'"it''s ""x"""'"#);
+        assert_eq!(schema.render("'{schema_in_literal}.t'"), r#"'"it''s ""x""".t'"#);
+    }
+
+    #[test]
+    fn what_stands_in_a_name_is_not_taken_for_a_part_of_the_template() {
+        let schema = Schema::new("{channel}{schema}$$").expect("valid");
+        let body = schema.render("{ $$ {schema} $$ }");
+        assert_eq!(body, r#"{ $q$ "{channel}{schema}$$" $q$ }"#);
     }
 
     #[test]

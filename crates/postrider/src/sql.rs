@@ -48,6 +48,7 @@ statements! {
     deleted_cancel: ["deleted_cancel"] (INT8, INT8);
     event_day_drop: ["event_day_drop"] (DATE, INT4);
     event_kept_forget: ["event_kept_forget"] (INT8, INT8);
+    event_kept_look: ["event_kept_look"] (INT8);
     failure_claim: ["failure_claim"] (INT8, INT8, INT8_ARRAY);
     failure_suspect: ["failure_suspect"] (INT8, INT8, INT8);
     failure_note: ["failure_note"] (INT8, INT4, TEXT, INT4, INT8);
@@ -85,6 +86,26 @@ statements! {
     subscription_list: ["subscription_list"] ();
     subscription_pause: ["subscription_pause"] (TEXT, BOOL);
     subscription_update: ["subscription_update"] (INT4, TEXT_ARRAY, TEXT, TEXT, TEXT, BOOL, TEXT, INT4, JSONB, INT8, INT2, INT4);
+    doctor_backlog: ["doctor_backlog"] (INT8, INT8);
+    doctor_horizon: ["doctor_horizon"] ();
+    doctor_partitions: ["doctor_partitions"] (INT8);
+    doctor_server: ["doctor_server"] ();
+    doctor_sessions: ["doctor_sessions"] ();
+    event_find: ["event_find"] (UUID, INT8);
+    event_jobs: ["event_jobs"] (INT8, TIMESTAMPTZ);
+    event_page_any: ["event_list", "event_page"] (INT8, TEXT, TEXT, TEXT, TEXT, TIMESTAMPTZ, INT8);
+    event_page_failed: ["event_list_failed", "event_page"] (INT8, TEXT, TEXT, TEXT, TEXT, TIMESTAMPTZ, INT8);
+    event_page_owed: ["event_list_owed", "event_page"] (INT8, TEXT, TEXT, TEXT, TEXT, TIMESTAMPTZ, INT8);
+    event_read: ["event_read"] (INT8, TIMESTAMPTZ);
+    event_requeue: ["event_requeue"] (INT8, INT8);
+    event_skip: ["event_skip"] (INT8, INT8);
+    job_attempts: ["job_attempts"] (INT8);
+    job_cancel: ["job_cancel"] (INT8, TEXT, INT8);
+    job_hurry: ["job_hurry"] (INT8, INT8);
+    job_one: ["job_one", "job_page"] (INT8, INT8);
+    job_page: ["job_list", "job_page"] (INT8, INT8, TEXT_ARRAY, TEXT, BOOL, TEXT, TEXT, TEXT, INT8);
+    job_revive: ["job_revive"] (INT8, INT8);
+    subscription_lag: ["subscription_lag"] (INT8, INT8);
     type_declare: ["type_declare"] (TEXT, TEXT, TEXT, INT4);
     type_list: ["type_list"] ();
 }

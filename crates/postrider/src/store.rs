@@ -3,6 +3,10 @@
 //! How it fails: [`Error`] with the SQLSTATE. Invariants: no connection is kept across anything but
 //! statements; time is the database's, moved by [`Clock`] in tests alone.
 
+mod admin_doctor;
+mod admin_events;
+mod admin_jobs;
+mod admin_subscriptions;
 mod housekeeping;
 mod jobs;
 mod relay;
@@ -17,6 +21,7 @@ use deadpool_postgres::{Object, Pool, PoolError};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient, Row};
 
+pub(crate) use admin_doctor::{Backlog, Holder, NetRows, ServerLook, SessionLook};
 pub(crate) use jobs::{Claimed, Ended, PendingAgain, Terms};
 pub(crate) use relay::{Failure, Fanned, FloorLook};
 pub(crate) use routing::{StoredSubscription, StoredType};

@@ -15,13 +15,14 @@ begin
   if to_regclass(format('%s.%I', {schema_literal}, child)) is not null then
     return false;
   end if;
-  execute format('create table {schema}.%I (like {schema}.%I including defaults including constraints)',
-    child, parent);
-  execute format('lock table {schema}.%I in access exclusive mode', parent || '_default');
-  execute format('with moved as (delete from {schema}.%I where %s returning *)
-                  insert into {schema}.%I select * from moved', parent || '_default', in_range, child);
-  execute format('alter table {schema}.%I attach partition {schema}.%I for values from (%L) to (%L)',
-    parent, child, lower_bound, upper_bound);
+  execute format('create table %1$s.%2$I (like %1$s.%3$I including defaults including constraints)',
+    {schema_literal}, child, parent);
+  execute format('lock table %s.%I in access exclusive mode', {schema_literal}, parent || '_default');
+  execute format('with moved as (delete from %1$s.%2$I where %3$s returning *)
+                  insert into %1$s.%4$I select * from moved',
+    {schema_literal}, parent || '_default', in_range, child);
+  execute format('alter table %1$s.%2$I attach partition %1$s.%3$I for values from (%4$L) to (%5$L)',
+    {schema_literal}, parent, child, lower_bound, upper_bound);
   return true;
 end
 $$;
@@ -38,7 +39,8 @@ create or replace function {schema}.partitions_of(parent text)
 $$;
 
 -- Makes the partitions of today and of `days_ahead` days for every partitioned table; returns how
--- many it made. A lock that is not had at once is left for the next time.
+-- many it made. A lock that is not had at once is left for the next time; a partition that another
+-- process makes meanwhile is there.
 create or replace function {schema}.make_partitions(at timestamptz, days_ahead integer)
   returns integer language plpgsql security definer
   set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $$
@@ -55,7 +57,8 @@ begin
   loop
     begin
       made := made + {schema}.make_partition(part.parent, part.column_name, part.day)::integer;
-    exception when lock_not_available then null;
+    exception
+      when lock_not_available or duplicate_table or duplicate_object or unique_violation then null;
     end;
   end loop;
   return made;
@@ -77,15 +80,20 @@ create or replace function {schema}.pinned_events(lower_bound timestamptz, upper
 $$;
 
 -- Drops one day of events with what became of them. Fan-outs wait meanwhile, so no job can appear
--- for the day; writers are waited for 50 ms at most. Pinned events move into the default
--- partitions; more than `pinned_max` of them keep the whole day.
+-- for the day; writers wait only for what happens after the tables are locked, which reads nothing
+-- but the day's range of an index, and this waits 50 ms at most for them. Pinned events move into
+-- the default partitions; more than `pinned_max` of them keep the whole day. Answers 'dropped',
+-- 'pinned', 'busy' (a lock was not had: come again), or 'gone' (somebody else was faster).
 create or replace function {schema}.drop_event_day(day date, pinned_max integer)
   returns table (result text, pinned bigint) language plpgsql security definer
   set search_path = pg_catalog, pg_temp set timezone = 'UTC' set lock_timeout = '50ms' as $$
 declare
-  child text := to_char(day, 'YYYYMMDD');
+  events regclass;
+  fanouts regclass;
   lower_bound timestamptz := day::timestamptz;
   upper_bound timestamptz := (day + 1)::timestamptz;
+  first_seq bigint;
+  last_seq bigint;
   held bigint;
 begin
   -- A look before any lock is taken: a day that cannot go costs nobody anything.
@@ -96,37 +104,53 @@ begin
   end if;
   begin
     perform pg_advisory_xact_lock({routing_key});
-    execute format('lock table {schema}.event, {schema}.fanout in access exclusive mode');
+    create temporary table postrider_pinned on commit drop as
+      select * from {schema}.pinned_events(lower_bound, upper_bound);
+    lock table {schema}.event, {schema}.fanout in access exclusive mode;
   exception when lock_not_available then
     return query select 'busy', held;
     return;
   end;
-  create temporary table postrider_pinned on commit drop as
-    select * from {schema}.pinned_events(lower_bound, upper_bound);
-  select count(*) into held from pg_temp.postrider_pinned;
-  if held > pinned_max then
-    drop table pg_temp.postrider_pinned;
-    return query select 'pinned', held;
-    return;
+  events := to_regclass(format('%s.%I', {schema_literal}, 'event_' || to_char(day, 'YYYYMMDD')));
+  fanouts := to_regclass(format('%s.%I', {schema_literal}, 'fanout_' || to_char(day, 'YYYYMMDD')));
+  if events is not null then
+    -- What was still being recorded at the look is committed now, or was rolled back.
+    execute format('select min(seq), max(seq) from %s', events) into first_seq, last_seq;
+    insert into pg_temp.postrider_pinned
+      select o.seq, o.occurred_at from {schema}.owed o where o.seq between first_seq and last_seq
+        and o.occurred_at >= lower_bound and o.occurred_at < upper_bound
+      except select p.seq, p.occurred_at from pg_temp.postrider_pinned p;
+    select count(*) into held from pg_temp.postrider_pinned;
+    if held > pinned_max then
+      drop table pg_temp.postrider_pinned;
+      return query select 'pinned', held;
+      return;
+    end if;
+    execute format('create temporary table postrider_kept on commit drop as
+      select e.* from %s e join pg_temp.postrider_pinned p using (seq, occurred_at)', events);
+    execute format('drop table %s', events);
+    insert into {schema}.event select * from pg_temp.postrider_kept;
+    drop table pg_temp.postrider_kept;
   end if;
-  execute format('create temporary table postrider_kept on commit drop as
-    select e.* from {schema}.%I e join pg_temp.postrider_pinned p using (seq, occurred_at)', 'event_' || child);
-  -- A day whose fan-outs fell into the net has no partition of them.
-  execute format('create temporary table postrider_kept_fanout on commit drop as
-    select f.* from {schema}.%I f join pg_temp.postrider_pinned p using (seq, occurred_at)',
-    case when to_regclass(format('%s.%I', {schema_literal}, 'fanout_' || child)) is null
-         then 'fanout_default' else 'fanout_' || child end);
-  delete from {schema}.fanout_default f where f.occurred_at >= lower_bound and f.occurred_at < upper_bound;
-  execute format('drop table {schema}.%I', 'event_' || child);
-  execute format('drop table if exists {schema}.%I', 'fanout_' || child);
-  insert into {schema}.event select * from pg_temp.postrider_kept;
-  insert into {schema}.fanout select * from pg_temp.postrider_kept_fanout;
-  drop table pg_temp.postrider_pinned, pg_temp.postrider_kept, pg_temp.postrider_kept_fanout;
-  return query select 'dropped', held;
+  if fanouts is not null then
+    execute format('create temporary table postrider_kept on commit drop as
+      select f.* from %s f join pg_temp.postrider_pinned p using (seq, occurred_at)', fanouts);
+    execute format('drop table %s', fanouts);
+    insert into {schema}.fanout select * from pg_temp.postrider_kept;
+    drop table pg_temp.postrider_kept;
+  elsif events is not null then
+    -- The day's fan-outs fell into the net.
+    delete from {schema}.fanout_default f
+    where f.occurred_at >= lower_bound and f.occurred_at < upper_bound
+      and not exists (select from pg_temp.postrider_pinned p where p.seq = f.seq);
+  end if;
+  drop table pg_temp.postrider_pinned;
+  return query select case when coalesce(events, fanouts) is null then 'gone' else 'dropped' end, held;
 end
 $$;
 
--- Drops one day of a history table; writers are waited for 50 ms at most.
+-- Drops one day of a history table; writers are waited for 50 ms at most. Answers 'dropped', also
+-- when somebody else was faster, or 'busy'.
 create or replace function {schema}.drop_history_day(parent text, day date) returns text
   language plpgsql security definer
   set search_path = pg_catalog, pg_temp set lock_timeout = '50ms' as $$
@@ -134,7 +158,7 @@ begin
   if parent not in ('job_completed', 'job_discarded', 'job_attempt') then
     perform {schema}.refuse('PR002', 'parent', format('parent: %s has no history', parent));
   end if;
-  execute format('drop table {schema}.%I', parent || '_' || to_char(day, 'YYYYMMDD'));
+  execute format('drop table if exists %s.%I', {schema_literal}, parent || '_' || to_char(day, 'YYYYMMDD'));
   return 'dropped';
 exception when lock_not_available then
   return 'busy';

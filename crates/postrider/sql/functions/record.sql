@@ -5,17 +5,18 @@
 
 create or replace function {schema}.nearest_types(wanted text) returns text
   language sql stable as $$
-  -- Only errors call this: shares of three-letter pieces, as a spelling check does.
+  -- Only errors call this: shares of pairs of letters, so that two that changed places cost little.
   select string_agg(near.type, ', ' order by near.shared desc, near.type)
   from (
     select t.type, count(*)::float / greatest(length(t.type), length(wanted)) as shared
     from {schema}.event_type t
     join lateral (
-      select distinct lower(substr(t.type, i, 3)) as piece from generate_series(1, greatest(length(t.type) - 2, 1)) i
+      select distinct lower(substr(t.type, i, 2)) as piece from generate_series(1, greatest(length(t.type) - 1, 1)) i
     ) theirs on true
     where theirs.piece in (
-      select lower(substr(wanted, i, 3)) from generate_series(1, greatest(length(wanted) - 2, 1)) i)
+      select lower(substr(wanted, i, 2)) from generate_series(1, greatest(length(wanted) - 1, 1)) i)
     group by t.type
+    having count(*)::float / greatest(length(t.type), length(wanted)) > 0.3
     order by shared desc, t.type
     limit 3
   ) near
@@ -130,8 +131,10 @@ begin
     nearest := {schema}.nearest_types(check_undeclared.type);
     perform {schema}.refuse('PR001', 'type',
       format('type: %s is not declared', check_undeclared.type),
-      case when nearest is null then 'No type is declared yet: see `postrider types declare`.'
-           else 'Declared and alike: ' || nearest || '.' end,
+      case when nearest is not null then 'Declared and alike: ' || nearest || '.'
+           when exists (select from {schema}.event_type)
+             then 'No declared type is alike: see `postrider types list`.'
+           else 'No type is declared yet: see `postrider types declare`.' end,
       batch_position);
   end if;
 end
@@ -145,12 +148,16 @@ create or replace function {schema}.claim_record_key(
 declare
   known bytea;
 begin
-  insert into {schema}.record_key as k (id, content_hash, seq, occurred_at)
-    values ($1, $2, $3, $4) on conflict do nothing;
-  if found then
-    return true;
-  end if;
-  select k.content_hash into known from {schema}.record_key k where k.id = $1;
+  loop
+    insert into {schema}.record_key as k (id, content_hash, seq, occurred_at)
+      values ($1, $2, $3, $4) on conflict do nothing;
+    if found then
+      return true;
+    end if;
+    select k.content_hash into known from {schema}.record_key k where k.id = $1;
+    exit when found;
+    -- It was forgotten between the two statements, so the id is free again.
+  end loop;
   if known = $2 then
     return false;
   end if;
@@ -218,7 +225,7 @@ begin
   end if;
 
   -- The transaction id first, the sequence second: the relay's floor relies on this order.
-  seq := case when pg_current_xact_id() is not null then nextval('{schema}.event_seq') end;
+  seq := case when pg_current_xact_id() is not null then nextval('{schema_in_literal}.event_seq') end;
   occurred_at := clock_timestamp();
   if event_id is null then
     event_id := encode(set_bit(set_bit(
@@ -256,6 +263,36 @@ begin
 end
 $$;
 
+-- Refuses an element of a batch whose fields could not be taken as they are.
+create or replace function {schema}.check_element(event jsonb, batch_position integer) returns void
+  language plpgsql as $$
+declare
+  odd text;
+begin
+  if jsonb_typeof(event) <> 'object' then
+    perform {schema}.refuse('PR002', 'events',
+      format('is a JSON %s, an object is needed', jsonb_typeof(event)), null, batch_position);
+  end if;
+  select string_agg(k, ', ' order by k) into odd from jsonb_object_keys(event) k
+    where k not in ('type', 'subject', 'data', 'body', 'content_type', 'key', 'tenant', 'headers', 'id');
+  if odd is not null then
+    perform {schema}.refuse('PR002', 'events', 'unknown field: ' || odd, null, batch_position);
+  end if;
+  select f.key into odd from jsonb_each(event) f
+    where f.key not in ('data', 'headers') and jsonb_typeof(f.value) not in ('string', 'null') limit 1;
+  if odd is not null then
+    perform {schema}.refuse('PR002', odd,
+      format('%s: is a JSON %s, a text is needed', odd, jsonb_typeof(event -> odd)), null, batch_position);
+  end if;
+  if event ->> 'id' !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then
+    perform {schema}.refuse('PR002', 'id', format('id: %s is no UUID', event -> 'id'), null, batch_position);
+  end if;
+  if event ->> 'body' ~* '[^0-9a-f]' or length(event ->> 'body') % 2 = 1 then
+    perform {schema}.refuse('PR002', 'body', 'body: is not in base 16', null, batch_position);
+  end if;
+end
+$$;
+
 -- Records an array of objects with the fields of `record` (or `body` in base 16 and `content_type`
 -- instead of `data`), in order; returns the ids in the same order. All or none.
 create or replace function {schema}.record_many(events jsonb) returns uuid[]
@@ -264,7 +301,6 @@ declare
   ids uuid[] := '{}';
   event jsonb;
   place integer := 0;
-  unknown text;
 begin
   if jsonb_typeof(events) is distinct from 'array' then
     perform {schema}.refuse('PR002', 'events', 'events: an array of objects is needed');
@@ -275,14 +311,7 @@ begin
   end if;
   for event in select value from jsonb_array_elements(events) loop
     place := place + 1;
-    if jsonb_typeof(event) <> 'object' then
-      perform {schema}.refuse('PR002', 'events', 'is no object', null, place);
-    end if;
-    select string_agg(k, ', ') into unknown from jsonb_object_keys(event) k
-      where k not in ('type', 'subject', 'data', 'body', 'content_type', 'key', 'tenant', 'headers', 'id');
-    if unknown is not null then
-      perform {schema}.refuse('PR002', 'events', 'unknown field: ' || unknown, null, place);
-    end if;
+    perform {schema}.check_element(event, place);
     ids := ids || {schema}.record(
       event ->> 'type', event ->> 'subject', coalesce(event -> 'data', '{}'), event ->> 'key',
       coalesce(event ->> 'tenant', ''), nullif(event -> 'headers', 'null'),

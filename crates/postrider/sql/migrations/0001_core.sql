@@ -1,5 +1,6 @@
 -- The first schema: types, subscriptions and routes; events and what is owed; jobs and leases.
--- {schema} stands for the quoted name of Postrider's schema.
+-- {schema} stands for the quoted name of Postrider's schema, {schema_in_literal} for the same
+-- within a literal.
 
 create type {schema}.exposure as enum ('internal', 'external');
 create type {schema}.job_state as enum ('pending', 'running', 'completed', 'discarded', 'cancelled');
@@ -218,7 +219,7 @@ create index lease_of_session on {schema}.lease (session_id);
 -- lease, so that a claim is a heap-only update.
 create sequence {schema}.job_id_seq as bigint;
 create table {schema}.job (
-  id bigint primary key default nextval('{schema}.job_id_seq'),
+  id bigint primary key default nextval('{schema_in_literal}.job_id_seq'),
   event_seq bigint,
   event_occurred_at timestamptz,
   due_at timestamptz not null,

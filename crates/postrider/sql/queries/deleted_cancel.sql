@@ -6,6 +6,7 @@ with doomed as materialized (
     select id, state, cancel_requested_at from {schema}.job j
     where j.subscription_id = s.id
       and (j.state = 'pending' or j.cancel_requested_at is null)
+    order by j.priority, j.due_at, j.id
     limit $1 for no key update skip locked) j on true
   where s.deleted_at is not null
   limit $1

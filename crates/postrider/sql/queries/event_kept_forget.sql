@@ -1,5 +1,7 @@
 -- Forgets kept events whose reason is gone: over their retention, in the default partition, and no
--- longer owed, failing or with an unfinished job. $1 most rows, $2 clock shift in microseconds.
+-- longer owed, failing or with an unfinished job. Called in a transaction that holds the routing
+-- lock alone, so that no job of one of them comes back meanwhile.
+-- $1 most rows, $2 clock shift in microseconds.
 -- The default partitions hold few rows; while they hold any, this reads the whole of job once.
 with over as materialized (
   select e.seq, e.occurred_at

@@ -22,14 +22,14 @@ fact as materialized (
   where (s.tenant is null or s.tenant = f.tenant) and s.deleted_at is null
 ), kept as materialized (
   -- A job's number is drawn here, so that the record below needs no join with the jobs.
-  select w.seq, w.seq as leader, nextval('{schema}.job_id_seq') as job_id, w.occurred_at, w.tenant,
+  select w.seq, w.seq as leader, nextval('{schema_in_literal}.job_id_seq') as job_id, w.occurred_at, w.tenant,
     w.subscription_id, w.priority, w.failure
   from wanted w where not w.coalesces and w.failure is distinct from 'no'
   union all
   select c.seq, first_value(c.seq) over latest, first_value(c.draw) over latest, c.occurred_at,
     c.tenant, c.subscription_id, c.priority, c.failure
   from (
-    select w.*, nextval('{schema}.job_id_seq') as draw
+    select w.*, nextval('{schema_in_literal}.job_id_seq') as draw
     from wanted w where w.coalesces and w.failure is distinct from 'no') c
   window latest as (
     partition by c.subscription_id, c.tenant, c.subject, c.failure is null order by c.seq desc)

@@ -8,7 +8,7 @@ left join {schema}.subscription s on s.name = $2 and s.deleted_at is null
 left join lateral (
   select u.job_id from unnest(f.subscription_ids, f.job_ids) u(subscription_id, job_id)
   where u.subscription_id = s.id) g on true
-left join {schema}.job j on j.id = g.job_id
-left join {schema}.job_history h on h.id = g.job_id
+left join lateral (select j.state from {schema}.job j where j.id = g.job_id limit 1) j on true
+left join lateral (select h.state from {schema}.job_history h where h.id = g.job_id limit 1) h on true
 where e.id = $1
 limit 1

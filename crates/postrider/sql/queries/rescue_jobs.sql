@@ -9,26 +9,29 @@ with dead as materialized (
   order by l.token
   limit $1
 ), held as materialized (
-  select j.id, j.lease_token, d.session_id, d.name
-  from dead d join {schema}.job j on j.id = any(d.job_ids) and j.lease_token = d.token
-  for no key update of j skip locked
+  select j.*, d.session_id, d.name from dead d
+  cross join unnest(d.job_ids) h(id)
+  cross join lateral (
+    select j.id, j.attempt, j.extra_attempts, j.started_at, j.subscription_id, j.cancel_requested_at
+    from {schema}.job j where j.id = h.id and j.lease_token = d.token
+    limit 1 for no key update skip locked) j
 ), judged as materialized (
-  select h.id, h.session_id, j.attempt, j.started_at,
-    case when j.cancel_requested_at is not null then 'cancelled'
-         when j.attempt >= s.max_attempts + j.extra_attempts then 'discarded' end as final_state,
+  select h.id, h.session_id, h.attempt, h.started_at,
+    case when h.cancel_requested_at is not null then 'cancelled'
+         when h.attempt >= s.max_attempts + h.extra_attempts then 'discarded' end as final_state,
     format('attempt %s of %s died with its process (%s)',
-      j.attempt, s.max_attempts + j.extra_attempts, h.name) as error
-  from held h join {schema}.job j on j.id = h.id
-  join {schema}.subscription s on s.id = j.subscription_id
+      h.attempt, s.max_attempts + h.extra_attempts, h.name) as error
+  from held h join {schema}.subscription s on s.id = h.subscription_id
 ), back as (
   update {schema}.job j
   set state = 'pending', lease_token = null, started_at = null, cancel_requested_at = null,
     due_at = now() + $2 * interval '1 microsecond', last_error = t.error
   from judged t
-  where j.id = t.id and t.final_state is null
+  where j.id = any(array(select id from judged where final_state is null)) and j.id = t.id
   returning j.id
 ), gone as (
-  delete from {schema}.job j using judged t where j.id = t.id and t.final_state is not null
+  delete from {schema}.job j using judged t
+  where j.id = any(array(select id from judged where final_state is not null)) and j.id = t.id
   returning j.*, t.session_id, t.error, t.final_state
 ), kept as (
   insert into {schema}.job_history

@@ -321,26 +321,12 @@ impl EngineBuilder {
 
     async fn check_schema(&self) -> Result<(), Error> {
         let mut client = self.database.connect().await?;
-        let name = self.schema.name();
-        match migrate::status(&client, &self.schema).await? {
-            migrate::Status::Current => Ok(()),
-            migrate::Status::Ahead { version } => Err(migrate::newer(&self.schema, version)),
-            _ if self.migrate => {
-                let steps = migrate::apply(&mut client, &self.schema).await?;
-                tracing::info!(?steps, schema = name, "migrated");
-                Ok(())
-            }
-            migrate::Status::Missing => {
-                let message = format!("there is no Postrider in the schema `{name}`");
-                Err(Error::new(ErrorKind::Schema, message).with_hint("run: postrider migrate"))
-            }
-            migrate::Status::Behind { version } => {
-                let needed = migrate::version();
-                let message = format!(
-                    "the schema `{name}` is at version {version}, this program needs {needed}"
-                );
-                Err(Error::new(ErrorKind::Schema, message).with_hint("run: postrider migrate"))
+        if self.migrate {
+            let steps = migrate::apply(&mut client, &self.schema).await?;
+            if !steps.is_empty() {
+                tracing::info!(?steps, schema = self.schema.name(), "migrated");
             }
         }
+        migrate::require_current(&client, &self.schema).await
     }
 }

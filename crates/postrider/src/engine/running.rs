@@ -251,6 +251,19 @@ impl Handle {
         }
     }
 
+    /// Runs one round of maintenance now, with the engine's clock: takes jobs back from dead
+    /// processes, makes partitions, drops what is over its retention, cancels the jobs of deleted
+    /// subscriptions, forgets old ids. The engine does all this by itself every few minutes; tests
+    /// call it after [`Handle::advance_clock`], operators after a change of a retention.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Database`] or [`crate::ErrorKind::Unreachable`] when a step fails; the
+    /// steps before it stay done, and the engine tries again at its next turn.
+    pub async fn maintain(&self) -> Result<(), Error> {
+        maintenance::rescue(&self.store).await?;
+        self.store.housekeeping().await
+    }
+
     /// Moves the engine's clock forward, for tests: what is due in the future becomes due now.
     pub fn advance_clock(&self, by: Duration) {
         self.store.clock.advance(by);

@@ -66,10 +66,6 @@ impl Settler {
         let mut sorted = sort(batch);
         let mut wait = AGAIN_MIN;
         while let Err(error) = self.write(&mut sorted).await {
-            if error.kind() == ErrorKind::Invalid && !sorted.completed.is_empty() {
-                self.write_outputs_singly(batch, &mut sorted).await;
-                continue;
-            }
             if self.session_is_over().await {
                 tracing::warn!(
                     jobs = batch.len(),
@@ -93,9 +89,16 @@ impl Settler {
     /// Writes what is not written yet.
     async fn write(&self, sorted: &mut Sorted) -> Result<(), Error> {
         if !sorted.completed.is_empty() {
-            let settled = self.store.settle_completed(self.session, &sorted.completed).await?;
-            warn_stale(&settled, sorted.completed.iter().map(|(lease, _)| lease));
-            sorted.completed.clear();
+            match self.store.settle_completed(self.session, &sorted.completed).await {
+                Ok(settled) => {
+                    warn_stale(&settled, sorted.completed.iter().map(|(lease, _)| lease));
+                    sorted.completed.clear();
+                }
+                Err(error) if error.kind() == ErrorKind::Invalid => {
+                    self.complete_one_by_one(&mut sorted.completed).await?;
+                }
+                Err(error) => return Err(error),
+            }
         }
         if !sorted.pending.is_empty() {
             let settled = self.store.settle_pending(self.session, &sorted.pending).await?;
@@ -112,23 +115,28 @@ impl Settler {
         Ok(())
     }
 
-    /// Completes jobs one by one, because the output of one cannot be stored (it holds a NUL, say).
-    /// That one is a failed attempt with this reason, and the others do not wait for it.
-    async fn write_outputs_singly(&self, batch: &[Finished], sorted: &mut Sorted) {
-        for (lease, output) in std::mem::take(&mut sorted.completed) {
-            let done = [(lease, output)];
-            match self.store.settle_completed(self.session, &done).await {
-                Ok(settled) => warn_stale(&settled, std::iter::once(&lease)),
+    /// An output that PostgreSQL cannot hold (NUL in a text, a number out of range) must neither
+    /// undo the work nor hold up other jobs: a note that says so takes its place.
+    async fn complete_one_by_one(
+        &self,
+        completed: &mut Vec<(JobLease, Option<Box<RawValue>>)>,
+    ) -> Result<(), Error> {
+        while let Some(one) = completed.last() {
+            let (lease, result) =
+                (one.0, self.store.settle_completed(self.session, std::slice::from_ref(one)).await);
+            let settled = match result {
                 Err(error) if error.kind() == ErrorKind::Invalid => {
-                    let text = format!("the output cannot be stored: {}", super::chain(&error));
-                    for attempt in batch.iter().filter(|attempt| attempt.lease == lease) {
-                        sort_retry(attempt, &text, sorted);
-                    }
+                    tracing::warn!(job = lease.job_id, %error, "an output cannot be stored");
+                    let note = serde_json::json!({ "output_not_stored": error.to_string() });
+                    let note = serde_json::value::to_raw_value(&note).ok();
+                    self.store.settle_completed(self.session, &[(lease, note)]).await?
                 }
-                // The database's trouble: tried again with the rest.
-                Err(_) => sorted.completed.extend(done),
-            }
+                other => other?,
+            };
+            warn_stale(&settled, std::iter::once(&lease));
+            completed.pop();
         }
+        Ok(())
     }
 
     /// Whether there is no session to settle under any more.

@@ -57,9 +57,26 @@ async fn call<C: GenericClient + Sync>(
 impl From<tokio_postgres::Error> for TransactionError {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(db) = error.as_db_error() else {
-            return Self::new("the connection to PostgreSQL broke").source(error);
+            // A value that could not be written or read says nothing about the connection.
+            return match values_are_at_fault(&error) {
+                true => Self::refused("a value passed to or from PostgreSQL is not as expected"),
+                false => Self::new("the connection to PostgreSQL broke"),
+            }
+            .source(error);
         };
-        let report = Self::new(db.message()).sqlstate(db.code().code()).hint(db.hint());
+        // What is wrong with a text or JSON stands in the detail. Other details are left out: that of
+        // a violated constraint holds the row.
+        let is_about_input = db.code().code().starts_with("22");
+        let hint = db.hint().or(db.detail().filter(|_| is_about_input));
+        let report = Self::new(db.message()).sqlstate(db.code().code()).hint(hint);
         report.column(db.column()).source(error)
     }
+}
+
+/// Whether the driver failed to convert a value, by the cause it gives: a broken connection has an
+/// I/O error or none.
+fn values_are_at_fault(error: &tokio_postgres::Error) -> bool {
+    let text = error.to_string();
+    std::error::Error::source(error).is_some()
+        && (text.starts_with("error serializing") || text.starts_with("error deserializing"))
 }

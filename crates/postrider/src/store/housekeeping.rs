@@ -22,7 +22,7 @@ impl Store {
         self.query(&self.statements.partitions_make, &[&days, &shift]).await?;
         self.drop_old_days().await?;
         self.cancel_jobs_of_deleted().await?;
-        self.query(&self.statements.event_kept_forget, &[&BATCH, &shift]).await?;
+        self.forget_kept_events().await?;
         self.query(&self.statements.record_key_forget, &[&BATCH, &shift]).await?;
         self.query(&self.statements.session_forget, &[]).await?;
         self.narrow_globs().await
@@ -44,6 +44,22 @@ impl Store {
                 tracing::warn!(%day, pinned, result, "events outlive their day: owed, poisoned or unfinished");
             }
         }
+        Ok(())
+    }
+
+    /// Forgets kept events whose reason is gone, beside no fan-out and no job that comes back.
+    async fn forget_kept_events(&self) -> Result<(), Error> {
+        let shift = self.clock.shift();
+        let rows = self.query(&self.statements.event_kept_look, &[&shift]).await?;
+        if !rows.first().map_or(Ok(false), |row| row.try_get("any"))? {
+            return Ok(());
+        }
+        let mut connection = self.connection().await?;
+        let transaction = connection.transaction().await?;
+        self.query_on(&transaction, &self.statements.routing_lock, &[]).await?;
+        let params: &[super::Param<'_>] = &[&BATCH, &shift];
+        self.query_on(&transaction, &self.statements.event_kept_forget, params).await?;
+        transaction.commit().await?;
         Ok(())
     }
 

@@ -43,7 +43,7 @@ pub(crate) struct StoredSubscription {
 
 impl StoredSubscription {
     /// Whether events of `declared` go to this subscription by type and exposure.
-    fn wants(&self, declared: &StoredType) -> bool {
+    pub(crate) fn wants(&self, declared: &StoredType) -> bool {
         self.globs.matches(&declared.name) && !self.leaves_out(declared)
     }
 
@@ -62,6 +62,8 @@ pub(crate) struct Declared {
     pub(crate) subscription_ids: Vec<i32>,
     /// Globs that match no declared type: `(subscription, glob)`.
     pub(crate) unmatched: Vec<(String, String)>,
+    /// The types that are new or changed.
+    pub(crate) changed_types: Vec<String>,
 }
 
 impl Store {
@@ -90,6 +92,7 @@ impl Store {
                 self.query_on(&transaction, &self.statements.registration_put, params).await?;
             }
         }
+        declared.changed_types.clone_from(&change.types);
         let (types, stored) = self.reroute(&transaction, change).await?;
         transaction.commit().await?;
         declared.unmatched = unmatched(&types, &stored, &declared.subscription_ids);
