@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use postrider::{Delivery, ErrorKind, HandlerError, Subscription};
+use postrider::{Delivery, Subscription};
 use postrider_testkit::wait_until;
 
 use crate::fixture::{Fixture, PATIENCE, event_type};
@@ -11,7 +11,7 @@ use crate::gate::Gate;
 use crate::support::{Seen, eager};
 
 /// Takes every running job away as the rescue does, under a token that nobody else has.
-async fn steal(fixture: &Fixture) {
+pub(crate) async fn steal(fixture: &Fixture) {
     let sql = "with thief as (
           insert into postrider.session (id, name, version, runs_relay, started_at, expires_at)
           values (gen_random_uuid(), 'thief', '0', false, now(), now() + interval '1 hour')
@@ -41,7 +41,7 @@ async fn dead_process(fixture: &Fixture, attempt: i32) {
     fixture.sql(&sql).await;
 }
 
-const STATES: &str = "select state || ' ' || attempt from postrider.job
+pub(crate) const STATES: &str = "select state || ' ' || attempt from postrider.job
     union all select state || ' ' || attempt from postrider.job_history";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -226,105 +226,6 @@ async fn dead_process_settling(fixture: &Fixture, engine: &postrider::Handle, co
     fixture.wait_count("select count(*) from postrider.lease", 0).await;
     let expected = if commits { "completed 1" } else { "pending 1" };
     assert_eq!(fixture.texts(STATES).await, [expected]);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn completing_a_job_that_was_taken_away_raises_at_every_isolation_level_and_cannot_commit() {
-    for level in ["read committed", "repeatable read", "serializable"] {
-        let mut fixture = Fixture::new().await;
-        fixture.sql("create table ledger (subject text)").await;
-        let (seen, gate) = (Seen::default(), Gate::closed());
-        let (waits, url) = (gate.clone(), fixture.db.url());
-        let result: Arc<std::sync::Mutex<Option<(ErrorKind, u64)>>> = Arc::default();
-        let told = Arc::clone(&result);
-        let handler = seen.then(move |delivery: Delivery| {
-            let (gate, url, told) = (waits.clone(), url.clone(), Arc::clone(&told));
-            async move {
-                let mut client = postrider::Database::new(&url)?.connect().await?;
-                let mut transaction = client.transaction().await?;
-                let set = format!("set transaction isolation level {level}");
-                transaction.batch_execute(&set).await?;
-                let insert = "insert into ledger values ($1)";
-                transaction.execute(insert, &[&delivery.event.subject]).await?;
-                gate.pass().await;
-                let refused = delivery.complete(&mut transaction).await.expect_err("it is stale");
-                // A handler that ignores the error: its commit is a rollback.
-                let _ = transaction.commit().await;
-                let rows = client.query("select from ledger", &[]).await?.len() as u64;
-                *told.lock().unwrap() = Some((refused.kind(), rows));
-                Ok::<(), HandlerError>(())
-            }
-        });
-        let engine = fixture
-            .engine()
-            .declare(event_type("a.b"))
-            .subscribe(Subscription::new("s", ["a.b"]).unwrap(), handler)
-            .start()
-            .await
-            .unwrap();
-        fixture.record("a.b", "x").await;
-        seen.wait_for(1).await;
-        let inside = "select count(*) from pg_stat_activity
-                      where datname = current_database() and query like 'insert into ledger%'";
-        fixture.wait_count(inside, 1).await;
-        steal(&fixture).await;
-        gate.open();
-        engine.shutdown().await;
-        let (kind, rows) = result.lock().unwrap().expect("the handler has run");
-        // Where the snapshot is older than the theft, PostgreSQL itself refuses (40001).
-        let expected = match level {
-            "read committed" => ErrorKind::Stale,
-            _ => ErrorKind::Database,
-        };
-        assert_eq!((kind, rows), (expected, 0), "{level}");
-        assert_eq!(fixture.texts(STATES).await, ["running 2"], "{level}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn effect_and_settle_are_one_in_the_handlers_own_transaction_at_every_isolation_level() {
-    for level in ["read committed", "repeatable read", "serializable"] {
-        let mut fixture = Fixture::new().await;
-        fixture.sql("create table ledger (subject text)").await;
-        let (seen, url) = (Seen::default(), fixture.db.url());
-        let handler = seen.then(move |delivery: Delivery| {
-            let url = url.clone();
-            async move {
-                let mut client = postrider::Database::new(&url)?.connect().await?;
-                let mut transaction = client.transaction().await?;
-                let set = format!("set transaction isolation level {level}");
-                transaction.batch_execute(&set).await?;
-                let insert = "insert into ledger values ($1)";
-                transaction.execute(insert, &[&delivery.event.subject]).await?;
-                let output = serde_json::value::to_raw_value(&delivery.attempt)?;
-                delivery.complete_with(&mut transaction, Some(&output)).await?;
-                if delivery.attempt == 1 {
-                    // Effect and settle are gone together; the outcome below is not believed.
-                    transaction.rollback().await?;
-                } else {
-                    transaction.commit().await?;
-                }
-                Ok::<(), HandlerError>(())
-            }
-        });
-        let engine = fixture
-            .engine()
-            .declare(event_type("a.b"))
-            .subscribe(eager("s", &["a.b"], 5), handler)
-            .start()
-            .await
-            .unwrap();
-        fixture.record("a.b", "x").await;
-        fixture.wait_finished().await;
-        engine.shutdown().await;
-        assert_eq!(seen.runs().len(), 2, "{level}");
-        assert_eq!(fixture.count("select count(*) from ledger").await, 1, "{level}");
-        let output = "select output::text from postrider.job_history where state = 'completed'";
-        assert_eq!(fixture.texts(output).await, ["2"], "{level}");
-        let log = "select outcome || ': ' || error from postrider.job_attempt";
-        let expected = "retry: the handler's transaction did not commit";
-        assert_eq!(fixture.texts(log).await, [expected], "{level}");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
