@@ -203,6 +203,8 @@ fn kind_of_sqlstate(sqlstate: Option<&str>) -> ErrorKind {
         Some("22P02" | "22P05" | "22021" | "22003" | "22032" | "2203G") => ErrorKind::Invalid,
         Some("28000" | "28P01" | "3D000") => ErrorKind::Configuration,
         Some("3F000" | "42P01" | "42883" | "42704") => ErrorKind::Schema,
+        // The server ended a transaction that fell silent, and the connection with it.
+        Some("25P03") => ErrorKind::Unreachable,
         Some(code) if code.starts_with("08") || code.starts_with("57P") => ErrorKind::Unreachable,
         Some(_) => ErrorKind::Database,
     }

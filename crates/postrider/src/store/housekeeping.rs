@@ -56,7 +56,7 @@ impl Store {
         }
         let mut connection = self.connection().await?;
         let transaction = connection.transaction().await?;
-        self.query_on(&transaction, &self.statements.routing_lock, &[]).await?;
+        self.lock_routing(&transaction).await?;
         let params: &[super::Param<'_>] = &[&BATCH, &shift];
         self.query_on(&transaction, &self.statements.event_kept_forget, params).await?;
         transaction.commit().await?;

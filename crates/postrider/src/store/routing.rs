@@ -77,7 +77,7 @@ impl Store {
     ) -> Result<Declared, Error> {
         let mut connection = self.connection().await?;
         let transaction = connection.transaction().await?;
-        self.query_on(&transaction, &self.statements.routing_lock, &[]).await?;
+        self.lock_routing(&transaction).await?;
         let mut change = Change::default();
         for declared in types {
             self.declare_type(&transaction, declared, &mut change).await?;
@@ -103,7 +103,7 @@ impl Store {
     pub(crate) async fn create_subscription(&self, new: &Subscription) -> Result<i32, Error> {
         let mut connection = self.connection().await?;
         let transaction = connection.transaction().await?;
-        self.query_on(&transaction, &self.statements.routing_lock, &[]).await?;
+        self.lock_routing(&transaction).await?;
         let existing = self.subscriptions_on(&transaction).await?;
         if existing.iter().any(|known| known.declared.name == new.name) {
             let message = format!("there is a subscription `{}` already", new.name);
@@ -126,7 +126,7 @@ impl Store {
     pub(crate) async fn delete_subscription(&self, name: &str) -> Result<bool, Error> {
         let mut connection = self.connection().await?;
         let transaction = connection.transaction().await?;
-        self.query_on(&transaction, &self.statements.routing_lock, &[]).await?;
+        self.lock_routing(&transaction).await?;
         let rows =
             self.query_on(&transaction, &self.statements.subscription_delete, &[&name]).await?;
         let Some(row) = rows.first() else { return Ok(false) };
@@ -152,7 +152,7 @@ impl Store {
         }
         let mut connection = self.connection().await?;
         let transaction = connection.transaction().await?;
-        self.query_on(&transaction, &self.statements.routing_lock, &[]).await?;
+        self.lock_routing(&transaction).await?;
         self.reroute(&transaction, Change::default()).await?;
         transaction.commit().await?;
         Ok(())
@@ -167,6 +167,20 @@ impl Store {
     pub(crate) async fn subscriptions(&self) -> Result<Vec<StoredSubscription>, Error> {
         let rows = self.query(&self.statements.subscription_list, &[]).await?;
         rows.iter().map(stored_subscription).collect()
+    }
+
+    /// Waits for the routing lock, for twenty seconds at most.
+    pub(super) async fn lock_routing(&self, transaction: &Transaction<'_>) -> Result<(), Error> {
+        let locked = self.query_on(transaction, &self.statements.routing_lock, &[]).await;
+        locked.map(|_| ()).map_err(|error| match error.sqlstate() {
+            Some("55P03") => {
+                let message = "somebody else changes or uses types and subscriptions for too long";
+                Error::new(ErrorKind::Busy, message)
+                    .with_hint("try again; `postrider doctor` names who holds a transaction open")
+                    .with_source(error)
+            }
+            _ => error,
+        })
     }
 
     async fn subscriptions_on(
