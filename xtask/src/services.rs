@@ -88,7 +88,7 @@ impl Services {
         for service in self.0 {
             match service.state {
                 State::Started { process: Process::PostgreSql(server), .. } => {
-                    server.stop().await?
+                    server.stop().await?;
                 }
                 State::Given { .. } | State::Missing { .. } => {}
             }

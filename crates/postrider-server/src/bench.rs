@@ -3,8 +3,8 @@
 //! What it is: each bench runs both sides in turns for some rounds and compares medians of ratios.
 //! Absolute figures are printed and mean nothing across machines or days.
 //!
-//! How it fails: exit code 1 when a bar is not met. Invariant: without a database URL it measures on
-//! a private server with fsync on.
+//! How it fails: exit code 1 when a bar is not met. Invariant: without a database URL it measures
+//! on a private server with fsync on.
 
 mod endurance;
 mod latency;

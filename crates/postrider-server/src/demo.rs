@@ -184,7 +184,8 @@ async fn play(
 /// Says what is about to happen.
 fn introduce(args: &Args, wanted: i64, view: &View) {
     view.tell(
-        "In both run the same three subscribers: search.index keeps the latest state of each order, \
+        "In both run the same three subscribers: search.index keeps the latest state of each \
+         order, \
          billing.ledger books each payment exactly once, audit fails now and then and tries again.",
     );
     view.tell(&format!(

@@ -1,11 +1,11 @@
 //! The engine: relay, workers and maintenance in the user's process.
 //!
-//! What it is: a few loops over one database. [`relay`] turns owed events into jobs, [`worker`] runs
-//! them, [`settle`] writes the outcomes down, [`session`] keeps the lease, [`maintenance`] rescues
-//! and tidies, [`listener`] and [`bell`] wake and let sleep.
+//! What it is: a few loops over one database. [`relay`] turns owed events into jobs, [`worker`]
+//! runs them, [`settle`] writes the outcomes down, [`session`] keeps the lease, [`maintenance`]
+//! rescues and tidies, [`listener`] and [`bell`] wake and let sleep.
 //!
-//! How it fails: a loop whose database is away waits and tries again; none of them ends before it is
-//! told to. Invariants: no connection is held while user code runs, except the one of a handler
+//! How it fails: a loop whose database is away waits and tries again; none of them ends before it
+//! is told to. Invariants: no connection is held while user code runs, except the one of a handler
 //! that works in a transaction of the engine; the pool is large enough for all that may hold one,
 //! or the engine does not start.
 
@@ -49,7 +49,8 @@ pub(crate) const QUEUE_LIMIT_DEFAULT: usize = 50;
 ///     .migrate_on_start()
 ///     .start()
 ///     .await?;
-/// engine.run_until(async { let _ = tokio::time::sleep(std::time::Duration::from_secs(60)).await; }).await;
+/// engine.run_until(async { let _ = tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+/// }).await;
 /// # Ok(())
 /// # }
 /// ```

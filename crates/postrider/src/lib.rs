@@ -1,4 +1,4 @@
-// The handling part of the README compiles with the engine only, so it is tested only then.
+//! <!-- What it is, how it fails and what holds: the README, which is tested with the engine. -->
 #![cfg_attr(any(feature = "engine", not(doctest)), doc = include_str!("../README.md"))]
 
 mod error;

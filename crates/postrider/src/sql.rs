@@ -27,7 +27,8 @@ macro_rules! statements {
             pub(crate) fn new(schema: &Schema) -> Self {
                 Self { $($name: Statement {
                     name: stringify!($name),
-                    text: schema.render(concat!($(include_str!(concat!("../sql/queries/", $file, ".sql"))),+)),
+                    text: schema.render(
+                        concat!($(include_str!(concat!("../sql/queries/", $file, ".sql"))),+)),
                     types: { const TYPES: &[Type] = &[$(Type::$type),*]; TYPES },
                 },)+ }
             }
@@ -78,14 +79,18 @@ statements! {
     session_others: ["session_others"] (UUID);
     session_renew: ["session_renew"] (UUID, INT8);
     settle_completed: ["settle_completed"] (INT8_ARRAY, INT8_ARRAY, JSONB_ARRAY, UUID, INT8);
-    settle_discarded: ["settle_discarded"] (INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, UUID, INT8);
-    settle_pending: ["settle_pending"] (INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, UUID, INT8);
+    settle_discarded: ["settle_discarded"]
+        (INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, UUID, INT8);
+    settle_pending: ["settle_pending"]
+        (INT8_ARRAY, INT8_ARRAY, INT8_ARRAY, TEXT_ARRAY, TEXT_ARRAY, UUID, INT8);
     subscription_delete: ["subscription_delete"] (TEXT);
     subscription_globs: ["subscription_globs"] (INT4, TEXT_ARRAY);
-    subscription_insert: ["subscription_insert"] (TEXT, TEXT_ARRAY, TEXT, TEXT, TEXT, BOOL, TEXT, INT4, JSONB, INT8, INT2, INT4);
+    subscription_insert: ["subscription_insert"]
+        (TEXT, TEXT_ARRAY, TEXT, TEXT, TEXT, BOOL, TEXT, INT4, JSONB, INT8, INT2, INT4);
     subscription_list: ["subscription_list"] ();
     subscription_pause: ["subscription_pause"] (TEXT, BOOL);
-    subscription_update: ["subscription_update"] (INT4, TEXT_ARRAY, TEXT, TEXT, TEXT, BOOL, TEXT, INT4, JSONB, INT8, INT2, INT4);
+    subscription_update: ["subscription_update"]
+        (INT4, TEXT_ARRAY, TEXT, TEXT, TEXT, BOOL, TEXT, INT4, JSONB, INT8, INT2, INT4);
     doctor_backlog: ["doctor_backlog"] (INT8, INT8);
     doctor_horizon: ["doctor_horizon"] ();
     doctor_partitions: ["doctor_partitions"] (INT8);
@@ -94,8 +99,10 @@ statements! {
     event_find: ["event_find"] (UUID, INT8);
     event_jobs: ["event_jobs"] (INT8, TIMESTAMPTZ);
     event_page_any: ["event_list", "event_page"] (INT8, TEXT, TEXT, TEXT, TEXT, TIMESTAMPTZ, INT8);
-    event_page_failed: ["event_list_failed", "event_page"] (INT8, TEXT, TEXT, TEXT, TEXT, TIMESTAMPTZ, INT8);
-    event_page_owed: ["event_list_owed", "event_page"] (INT8, TEXT, TEXT, TEXT, TEXT, TIMESTAMPTZ, INT8);
+    event_page_failed: ["event_list_failed", "event_page"]
+        (INT8, TEXT, TEXT, TEXT, TEXT, TIMESTAMPTZ, INT8);
+    event_page_owed: ["event_list_owed", "event_page"]
+        (INT8, TEXT, TEXT, TEXT, TEXT, TIMESTAMPTZ, INT8);
     event_read: ["event_read"] (INT8, TIMESTAMPTZ);
     event_requeue: ["event_requeue"] (INT8, INT8);
     event_skip: ["event_skip"] (INT8, INT8);

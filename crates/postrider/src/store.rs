@@ -137,8 +137,8 @@ impl Store {
     }
 }
 
-/// Gives a connection back to the pool, or drops it when it broke: the pool itself may learn of that
-/// too late and hand it out once more.
+/// Gives a connection back to the pool, or drops it when it broke: the pool itself may learn of
+/// that too late and hand it out once more.
 pub(crate) fn put_back(connection: Object, error: Option<&Error>) {
     if error.is_some_and(|error| error.kind() == ErrorKind::Unreachable) {
         drop(Object::take(connection));

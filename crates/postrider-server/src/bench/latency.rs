@@ -104,7 +104,8 @@ async fn bare_samples(place: &Place) -> Result<Vec<f64>, BenchError> {
     let (listener, driver) = place.listen(move || woken.send(()).is_ok()).await?;
     listener.batch_execute("listen ceiling_bare").await?;
     let worker = place.database.connect().await?;
-    let claim = "with c as materialized (select id from ceiling.bare order by id limit 1 for no key update skip locked) \
+    let claim = "with c as materialized ( \
+                   select id from ceiling.bare order by id limit 1 for no key update skip locked) \
                  delete from ceiling.bare b using c where b.id = c.id returning b.id";
     let claim = worker.prepare(claim).await?;
     let mut client = place.database.connect().await?;

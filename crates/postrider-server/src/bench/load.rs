@@ -1,7 +1,7 @@
 //! Runs SQL scripts as a load: the same driver, the same way, for both sides of a comparison.
 //!
-//! How it fails: with the server's error and the statement. Invariant: `begin` and `commit` are sent
-//! as they are, everything else as prepared statements, as `pgbench -M prepared` does.
+//! How it fails: with the server's error and the statement. Invariant: `begin` and `commit` are
+//! sent as they are, everything else as prepared statements, as `pgbench -M prepared` does.
 
 use std::time::{Duration, Instant};
 

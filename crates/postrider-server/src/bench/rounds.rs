@@ -1,7 +1,7 @@
 //! The benches themselves.
 //!
-//! How it fails: with the first error of either side. Invariant: both sides of a ratio run in turns,
-//! A B, B A, A B, …, on the same server in the same minute.
+//! How it fails: with the first error of either side. Invariant: both sides of a ratio run in
+//! turns, A B, B A, A B, …, on the same server in the same minute.
 
 use std::time::Duration;
 
@@ -63,7 +63,8 @@ pub(crate) async fn write(place: &Place, settings: &Settings) -> Result<Report, 
         }
         let [plain, notify, one, five] = rates;
         eprintln!(
-            "round {}: plain {plain:.0}, notify {notify:.0}, record {one:.0}, with five relays {five:.0} tx/s",
+            "round {}: plain {plain:.0}, notify {notify:.0}, record {one:.0}, \
+             with five relays {five:.0} tx/s",
             round + 1
         );
         rounds.push(
@@ -96,10 +97,13 @@ pub(crate) async fn fanout(place: &Place, settings: &Settings) -> Result<Report,
         }
         let [ceiling, ceiling_two, relay, relay_two] = rates;
         eprintln!(
-            "round {}: ceiling {ceiling:.0} and {ceiling_two:.0}, relay {relay:.0} and {relay_two:.0} events/s",
+            "round {}: ceiling {ceiling:.0} and {ceiling_two:.0}, \
+             relay {relay:.0} and {relay_two:.0} events/s",
             round + 1
         );
-        rounds.push(json!({"ceiling": ceiling, "ceiling_two": ceiling_two, "relay": relay, "relay_two": relay_two}));
+        rounds.push(json!({
+            "ceiling": ceiling, "ceiling_two": ceiling_two, "relay": relay, "relay_two": relay_two
+        }));
     }
     let metrics = vec![
         Metric::at_least(
@@ -134,7 +138,8 @@ async fn ceiling_fanout(
     clients: u32,
     events: i64,
 ) -> Result<f64, BenchError> {
-    let fill = "truncate ceiling.jobs, ceiling.owed; insert into ceiling.owed select seq from ceiling.events";
+    let fill = "truncate ceiling.jobs, ceiling.owed; \
+                insert into ceiling.owed select seq from ceiling.events";
     place.client.batch_execute(fill).await?;
     place.client.batch_execute("vacuum analyze ceiling.owed").await?;
     let times = u32::try_from(events / BATCH).unwrap_or(u32::MAX);

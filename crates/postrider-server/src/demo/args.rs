@@ -1,7 +1,7 @@
 //! The demo's options and its help.
 //!
-//! How it fails: clap refuses what is out of range. Invariant: the options that only the demo itself
-//! and its tests use are hidden.
+//! How it fails: clap refuses what is out of range. Invariant: the options that only the demo
+//! itself and its tests use are hidden.
 
 /// What `--help` says below the options.
 const MORE_HELP: &str = "\

@@ -182,7 +182,8 @@ impl Chaos {
                 }
             ),
             false => format!(
-                "{seconds:.1} s after its death only {rescued} of {all} jobs of worker {number} can run \
+                "{seconds:.1} s after its death only {rescued} of {all} jobs of worker {number} \
+                 can run \
                  again."
             ),
         });

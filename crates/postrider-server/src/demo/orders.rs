@@ -72,7 +72,8 @@ impl Order {
     }
 }
 
-/// What one transaction is going to do: each step is an order after it, and before it if it existed.
+/// What one transaction is going to do: each step is an order after it, and before it if it
+/// existed.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) steps: Vec<(Option<Order>, Order)>,

@@ -1,4 +1,5 @@
-//! Where the demo takes place: a PostgreSQL that was named, or a private one, and two schemas in it.
+//! Where the demo takes place: a PostgreSQL that was named, or a private one, and two schemas in
+//! it.
 //!
 //! How it fails: [`Failure`] that says what to install, what is in the way, or which part of the
 //! URL is wrong. Invariants: nothing but the two schemas is touched, and those only when they bear

@@ -1,9 +1,10 @@
 //! A producer: a connection of the shop that writes orders and records what happened to them, both
 //! in one transaction. Some transactions roll back; some stay open while others pass them by.
 //!
-//! How it fails: an error of the database ends the demo, which says so. Invariants: the shop's rows,
-//! the journal and the events are written in the same transaction; what was rolled back is noted
-//! and its events are recorded anew by later transactions until the wanted number is committed.
+//! How it fails: an error of the database ends the demo, which says so. Invariants: the shop's
+//! rows, the journal and the events are written in the same transaction; what was rolled back is
+//! noted and its events are recorded anew by later transactions until the wanted number is
+//! committed.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -15,7 +15,8 @@ async fn running(database: &TestDatabase, client: &Client) -> Child {
         if schemas(client).await < 2 {
             return Err("there are no schemas yet".into());
         }
-        let sql = "select case when to_regclass('postrider_demo_shop.run') is null then 0 else 1 end::bigint";
+        let sql = "select case when to_regclass('postrider_demo_shop.run') is null
+                          then 0 else 1 end::bigint";
         if count(client, sql).await == 0 {
             return Err("there are no tables yet".into());
         }

@@ -88,8 +88,9 @@ const DAMAGES: &[Damage] = &[
         what: "a subscription got a second job for an event",
         fields: &["duplicate_fanouts"],
         doing: "insert into postrider_demo.job_history
-            select -1, event_seq, event_occurred_at, finished_at, started_at, created_at, session_id,
-              subscription_id, attempt, extra_attempts, state, origin, priority, tenant, last_error, output
+            select -1, event_seq, event_occurred_at, finished_at, started_at, created_at,
+              session_id, subscription_id, attempt, extra_attempts, state, origin, priority, tenant,
+              last_error, output
             from postrider_demo.job_history limit 1",
         undoing: "delete from postrider_demo.job_history where id = -1",
     },

@@ -1,8 +1,9 @@
 //! The one listening connection of a process.
 //!
-//! How it fails: a connection that ends, or that does not answer its heartbeat in time, is replaced;
-//! meanwhile the relay does not sleep on the bell and the sweep finds what is owed. Invariants:
-//! LISTEN comes first and the catch-up look after it; the connection is never inside a transaction.
+//! How it fails: a connection that ends, or that does not answer its heartbeat in time, is
+//! replaced; meanwhile the relay does not sleep on the bell and the sweep finds what is owed.
+//! Invariants: LISTEN comes first and the catch-up look after it; the connection is never inside a
+//! transaction.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,10 @@
 //! The relay: the loop that claims owed events and turns each into jobs.
 //!
 //! How it fails: a pass that fails is tried again after 2 s, doubling to 60 s; then row by row, so
-//! that one bad event holds up no other ([`recovery`]). Invariants: what is owed is found by looking
-//! at owed rows, never by a cursor; the bounds in [`floor`] are hints under which a full look is
-//! taken at least every ten seconds; the relay sleeps only after a full look that found nothing.
+//! that one bad event holds up no other ([`recovery`]). Invariants: what is owed is found by
+//! looking at owed rows, never by a cursor; the bounds in [`floor`] are hints under which a full
+//! look is taken at least every ten seconds; the relay sleeps only after a full look that found
+//! nothing.
 
 mod floor;
 mod recovery;
@@ -64,7 +65,8 @@ pub(crate) struct Relay {
     suspects: i32,
     /// How events failed in the outage that goes on, until one succeeds.
     outage: Option<Cause>,
-    /// Attempts to give back to events: taken in an outage, which may have stopped us from saying so.
+    /// Attempts to give back to events: taken in an outage, which may have stopped us from saying
+    /// so.
     refunds: Vec<i64>,
     /// How many fan-outs succeeded since a pass failed or failures were judged: while some do, a
     /// failure is the event's own.

@@ -1,8 +1,9 @@
 //! A running engine: its tasks, how they are started and how they are stopped.
 //!
-//! How it fails: a task that panics is a bug; it is logged and the engine stops, so that the process
-//! does not live on without it. Invariants: at a stop the relay goes first, then the workers; the
-//! lease is renewed until the last handler has ended; a lost session is replaced by a new one.
+//! How it fails: a task that panics is a bug; it is logged and the engine stops, so that the
+//! process does not live on without it. Invariants: at a stop the relay goes first, then the
+//! workers; the lease is renewed until the last handler has ended; a lost session is replaced by a
+//! new one.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -210,8 +211,8 @@ impl Shared {
                 }
             }
         }
-        // A worker that is still at work ends here and stops its handlers; its settler goes on until
-        // their ends are written or known to be stale.
+        // A worker that is still at work ends here and stops its handlers; its settler goes on
+        // until their ends are written or known to be stale.
         stop_keeper.send_replace(true);
         if lost { Kept::Lost } else { Kept::Stopped }
     }

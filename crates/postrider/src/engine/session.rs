@@ -1,8 +1,8 @@
 //! The session of a process: its lease, renewed while the process lives.
 //!
-//! How it fails: a renewal that finds the session ended, or none that gets through for the length of
-//! the lease, means that the session is lost: its handlers are stopped, their results refused, and
-//! a new session is opened. Invariant: a lost session never renews again.
+//! How it fails: a renewal that finds the session ended, or none that gets through for the length
+//! of the lease, means that the session is lost: its handlers are stopped, their results refused,
+//! and a new session is opened. Invariant: a lost session never renews again.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ pub(crate) async fn keep(
                 }
             }
             Ok(Ok(None)) => {
-                tracing::warn!(%session, "this process was taken for dead; it starts a new session");
+                tracing::warn!(%session, "this process was taken for dead; a new session starts");
                 return Kept::Lost;
             }
             Ok(Err(error)) => tracing::warn!(%error, "the session could not be renewed"),

@@ -64,8 +64,8 @@ impl From<tokio_postgres::Error> for TransactionError {
             }
             .source(error);
         };
-        // What is wrong with a text or JSON stands in the detail. Other details are left out: that of
-        // a violated constraint holds the row.
+        // What is wrong with a text or JSON stands in the detail. Other details are left out: that
+        // of a violated constraint holds the row.
         let is_about_input = db.code().code().starts_with("22");
         let hint = db.hint().or(db.detail().filter(|_| is_about_input));
         let report = Self::new(db.message()).sqlstate(db.code().code()).hint(hint);

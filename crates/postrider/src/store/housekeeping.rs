@@ -41,7 +41,8 @@ impl Store {
             let Some(row) = rows.first() else { continue };
             let (result, pinned): (&str, i64) = (row.try_get("result")?, row.try_get("pinned")?);
             if pinned > 0 {
-                tracing::warn!(%day, pinned, result, "events outlive their day: owed, poisoned or unfinished");
+                let why = "events outlive their day: owed, poisoned or unfinished";
+                tracing::warn!(%day, pinned, result, "{why}");
             }
         }
         Ok(())

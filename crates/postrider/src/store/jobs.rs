@@ -153,7 +153,7 @@ fn settled(rows: Vec<Row>) -> Result<HashSet<i64>, Error> {
 fn terms(row: &Row) -> Result<Terms, Error> {
     let timeout_ms: i64 = row.try_get("timeout_ms")?;
     let backoff: Json<Backoff> = row.try_get("backoff").unwrap_or_else(|error| {
-        tracing::warn!(%error, "the backoff of a subscription cannot be read; the usual one is used");
+        tracing::warn!(%error, "a subscription's backoff cannot be read; the usual one is used");
         Json(Backoff::default())
     });
     Ok(Terms {

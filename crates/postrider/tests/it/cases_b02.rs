@@ -18,8 +18,8 @@ struct Pairs {
     twice: Arc<AtomicUsize>,
 }
 
-/// A process with four subscribers that match everything. The handlers of the case take 700 ms; here
-/// they take until the gate opens, so that all of them overlap.
+/// A process with four subscribers that match everything. The handlers of the case take 700 ms;
+/// here they take until the gate opens, so that all of them overlap.
 async fn process(fixture: &Fixture, seen: &Seen, gate: &Gate, pairs: &Pairs) -> Handle {
     let mut builder = fixture.engine().declare(event_type("a.b"));
     for name in ["s1", "s2", "s3", "s4"] {

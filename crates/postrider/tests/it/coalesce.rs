@@ -76,7 +76,8 @@ async fn the_record_of_the_fan_out_names_the_event_whose_job_stands_for_another(
                from postrider.fanout f
                join postrider.event e on e.seq = f.seq
                cross join unnest(f.subscription_ids, f.job_ids,
-                 coalesce(f.coalesced_into, array_fill(null::bigint, array[cardinality(f.job_ids)])))
+                 coalesce(f.coalesced_into,
+                   array_fill(null::bigint, array[cardinality(f.job_ids)])))
                  u(subscription_id, job_id, into_seq)
                join postrider.subscription s on s.id = u.subscription_id
                join postrider.job_history j on j.id = u.job_id

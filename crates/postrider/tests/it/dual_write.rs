@@ -1,5 +1,5 @@
-//! Why an outbox: a service that writes to its database and to a broker loses events or invents them
-//! when it dies between the two; with `record` in the same transaction it does neither.
+//! Why an outbox: a service that writes to its database and to a broker loses events or invents
+//! them when it dies between the two; with `record` in the same transaction it does neither.
 
 use std::sync::{Arc, Mutex};
 

@@ -88,7 +88,8 @@ async fn the_running_jobs_of_a_process_killed_with_sigkill_run_elsewhere() {
     assert_eq!(seen.subjects("s"), ["x1", "x2", "x3", "x4", "x5"]);
     assert!(seen.runs().iter().all(|run| run.attempt == 2));
     let lost = "select count(*) from postrider.job_attempt
-                where outcome = 'lost' and error like 'attempt 1 of 5 died with its process (second)'";
+                where outcome = 'lost'
+                  and error like 'attempt 1 of 5 died with its process (second)'";
     assert_eq!(fixture.count(lost).await, 5);
 }
 

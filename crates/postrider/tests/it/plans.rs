@@ -57,8 +57,8 @@ const CASES: &[Case] = &[
 ];
 
 /// Statements that are not asked for each event or job, so that a plan for them proves nothing:
-/// changes of subscriptions, what a person asks, and the maintenance that reads a small table or the
-/// catalog.
+/// changes of subscriptions, what a person asks, and the maintenance that reads a small table or
+/// the catalog.
 const NOT_HOT: &[&str] = &[
     "bell_ring",
     "doctor_backlog",

@@ -1,4 +1,5 @@
-//! Events whose fan-out fails: they hold up no other, are counted, and end where a person sees them.
+//! Events whose fan-out fails: they hold up no other, are counted, and end where a person sees
+//! them.
 
 use std::time::Duration;
 
@@ -151,7 +152,8 @@ async fn an_event_in_each_of_whose_attempts_the_process_died_is_poisoned_with_th
     fixture.record("a.b", "deadly").await;
     fixture
         .sql(
-            "insert into postrider.fanout_failure (seq, occurred_at, tenant, key, attempts, retry_at)
+            "insert into postrider.fanout_failure
+               (seq, occurred_at, tenant, key, attempts, retry_at)
              select seq, occurred_at, '', 'deadly', 5, now() from postrider.owed;
              delete from postrider.owed",
         )

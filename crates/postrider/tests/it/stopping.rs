@@ -1,4 +1,5 @@
-//! Stopping and starting: nothing is lost at a stop, and two versions of the code live side by side.
+//! Stopping and starting: nothing is lost at a stop, and two versions of the code live side by
+//! side.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Which events a subscription gets: globs, tenants, filters, exposure, and the seam of its creation.
+//! Which events a subscription gets: globs, tenants, filters, exposure, and the seam of its
+//! creation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,7 +78,8 @@ async fn a_filter_decides_by_the_first_value_of_its_path() {
     fixture
         .sql(
             "select postrider.record('a.b', 'x', '{\"amount\": 101}');
-             select postrider.record('a.b', 'y', '{\"amount\": 1}', headers => '{\"region\": \"eu\"}');
+             select postrider.record('a.b', 'y', '{\"amount\": 1}',
+               headers => '{\"region\": \"eu\"}');
              select postrider.record('a.b', 'z', '{\"amount\": null, \"at\": \"2019-12-31\"}');",
         )
         .await;
@@ -108,7 +110,8 @@ async fn a_filter_that_fails_is_shown_on_its_subscription_and_holds_up_nobody_el
     fixture.sql("select postrider.record('a.b', 'y', '{\"amount\": 200}')").await;
     fixture.wait_finished().await;
     let shown = "select count(*) from postrider.subscription
-                 where name = 'broken' and filter_error like '%amount%' and filter_error_at is not null";
+                 where name = 'broken' and filter_error like '%amount%'
+                   and filter_error_at is not null";
     fixture.wait_count(shown, 1).await;
     engine.shutdown().await;
     assert_eq!(seen.subjects("other"), ["x", "y"]);
@@ -157,7 +160,9 @@ async fn where_undeclared_types_are_permitted_the_relay_declares_and_routes_them
 async fn an_internal_type_never_goes_to_a_sink_outside() {
     let mut fixture = Fixture::new().await;
     let hook = fixture.subscription("hook", &["secret.made"]).await;
-    fixture.sql("update postrider.subscription set sink = 'webhook', globs = '{**}', declared_globs = '{**}'").await;
+    let widen = "update postrider.subscription
+                 set sink = 'webhook', globs = '{**}', declared_globs = '{**}'";
+    fixture.sql(widen).await;
     let engine = fixture
         .engine()
         .declare(event_type("secret.made"))
