@@ -16,6 +16,13 @@ async fn types_are_declared_listed_and_versioned() {
         (&"declared".into(), &"external".into())
     );
     assert_eq!(declared[0]["description"], "An order was placed.");
+    // Repeating the command withdraws nothing; that has a flag of its own.
+    let again = ["types", "declare", "order.placed", "--version", "3"];
+    program.ok(&again).await.says("declared like this already");
+    let internal = [&again[..], &["--internal"]].concat();
+    program.ok(&internal).await.says("declared order.placed (internal)");
+    program.ok(&[&again[..], &["--external"]].concat()).await.says("(external)");
+    program.run(&[&internal[..], &["--external"]].concat()).await.code(2);
     let ended = program.run(&["types", "declare", "order.placed", "--version", "2"]).await.code(1);
     ended.complains("stands at version 3").complains("--version 3");
     program.ok(&["types", "list"]).await.says("TYPE").says("external  3");
