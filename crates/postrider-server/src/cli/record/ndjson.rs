@@ -216,12 +216,12 @@ impl Import<'_> {
                     Err(error) if error.kind() == postrider::ErrorKind::Invalid => {
                         return at_line(*number, error.into());
                     }
-                    Err(error) => return error.into(),
+                    Err(error) => return Failure::from(error).code(FAILED),
                     Ok(()) => {}
                 }
             }
         }
-        error.into()
+        Failure::from(error).code(FAILED)
     }
 
     /// Records an event and takes it back.
@@ -263,7 +263,7 @@ fn parse(line: &[u8]) -> Result<NewEvent, Failure> {
         let (said, column) = (super::said(&error), error.column());
         match error.classify() {
             serde_json::error::Category::Data => Failure::operation(said),
-            _ => Failure::operation(format!("is no JSON object: {said} (column {column})")),
+            _ => Failure::operation(format!("is no JSON (column {column})")),
         }
     })?;
     build(line).map_err(Failure::operation)
@@ -322,7 +322,7 @@ mod tests {
     fn a_bad_line_says_what_is_wrong_with_it() {
         assert_eq!(refused(r#"{"type":"a.b"}"#), "missing field `subject`");
         assert!(refused(r#"{"type":"a.b","subject":"s","x":1}"#).contains("unknown field `x`"));
-        assert!(refused("{").starts_with("is no JSON object"));
+        assert!(refused("not json").starts_with("is no JSON (column 2)"));
         assert!(refused(r#"{"type":"a..b","subject":"s"}"#).contains("empty segment"));
         assert!(refused(r#"{"type":"a","subject":"s","body":"ff"}"#).contains("content_type"));
         let odd = r#"{"type":"a","subject":"s","body":"f","content_type":"a/b"}"#;
