@@ -107,6 +107,11 @@ pub(crate) fn main() -> ExitCode {
     }
     let matches = Cli::command().get_matches();
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    if let (Command::Demo(_) | Command::Bench(_), Some(url)) = (&cli.command, cli.global.url())
+        && let Err(failure) = context::check_scheme(url)
+    {
+        return failure.tell();
+    }
     let names_database = matches.value_source("database_url") == Some(ValueSource::CommandLine);
     // These bring a runtime of their own, or need none.
     let command = match cli.command {

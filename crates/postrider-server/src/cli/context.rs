@@ -37,6 +37,11 @@ pub(super) struct Global {
 }
 
 impl Global {
+    /// The database that was named, if one was.
+    pub(super) fn url(&self) -> Option<&str> {
+        self.database_url.as_deref().filter(|url| !url.is_empty())
+    }
+
     /// Whether `NO_COLOR` or the flag forbids colours.
     fn forbids_color(&self) -> bool {
         self.no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
@@ -74,7 +79,7 @@ pub(super) fn event_type(text: &str) -> Result<EventType, Invalid> {
 }
 
 /// Refuses what is neither a URL of PostgreSQL nor libpq's keys and values, such as `host=db`.
-fn check_scheme(url: &str) -> Result<(), Failure> {
+pub(super) fn check_scheme(url: &str) -> Result<(), Failure> {
     let begins = |scheme: &str| url.starts_with(scheme);
     let is_key = |c: char| c.is_ascii_lowercase() || c == '_' || c.is_ascii_whitespace();
     let has_keys = url.split_once('=').is_some_and(|(key, _)| key.chars().all(is_key));

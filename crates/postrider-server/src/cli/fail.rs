@@ -106,6 +106,8 @@ impl From<Error> for Failure {
         let code = match (error.kind(), error.blame()) {
             (ErrorKind::Unreachable, _) => UNREACHABLE,
             (_, Blame::Configuration) => USAGE,
+            // A glob is right or wrong by the types that are declared, as a type is.
+            (ErrorKind::Invalid, _) if error.field() == Some("globs") => FAILED,
             // What a command hands over comes from its flags; NDJSON says otherwise itself.
             (ErrorKind::Invalid | ErrorKind::TooLarge, _) => USAGE,
             _ => FAILED,
