@@ -1,7 +1,8 @@
 //! How a command fails: a sentence, hints, an exit code.
 //!
 //! Exit codes: 1 a negative answer or a failed operation, 2 usage, configuration, or input on the
-//! command line that is refused, 3 database unreachable. How it fails: it does not. Invariant: a message is for a person; no debug dump.
+//! command line that is refused, 3 database unreachable. How it fails: it does not. Invariant: a
+//! message is for a person; no debug dump.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
