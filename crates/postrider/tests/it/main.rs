@@ -23,6 +23,7 @@ mod gate;
 mod jobs;
 mod killed;
 mod leases;
+mod lost_claims;
 mod maintenance;
 mod migrate;
 mod path;
