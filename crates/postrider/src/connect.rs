@@ -4,12 +4,17 @@
 //! fault. Invariants: long-lived connections have short TCP keepalives and no idle or statement
 //! timeouts; the password never appears in an error.
 
+mod ssl_mode;
+#[cfg(feature = "tls")]
+mod tls;
+
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{Client, Config, NoTls};
 
+use self::ssl_mode::SslAsked;
 use crate::{Error, ErrorKind};
 
 /// How long a connection attempt may take: longer hides a dead host, shorter fails a busy one.
@@ -23,20 +28,35 @@ const POOL_WAIT: Duration = Duration::from_secs(30);
 /// let database = postrider::Database::new("postgres://app@localhost/shop")?.pool_size(12);
 /// # Ok::<(), postrider::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Database {
     config: Config,
     pool_size: usize,
+    #[cfg(feature = "tls")]
+    tls: tokio_postgres_rustls::MakeRustlsConnect,
+}
+
+impl std::fmt::Debug for Database {
+    /// Says where it is, never the password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database")
+            .field("place", &self.place())
+            .field("pool_size", &self.pool_size)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Database {
     /// Reads a URL (`postgres://user:password@host:port/database?…`) or a string of keys and
-    /// values as libpq takes it.
+    /// values as libpq takes it. `sslmode` and `sslrootcert` mean what they mean there: `prefer`,
+    /// the default, and `require` encrypt without checking the certificate, `verify-full` checks
+    /// it and the host's name, against `sslrootcert` or the authorities that browsers trust.
     ///
     /// # Errors
-    /// [`ErrorKind::Configuration`] when it cannot be read, or asks for TLS in a build without the
-    /// feature `tls`.
+    /// [`ErrorKind::Configuration`] when it cannot be read, names a root certificate that cannot be
+    /// read, or asks for TLS in a build without the feature `tls`.
     pub fn new(url: &str) -> Result<Self, Error> {
+        let (url, asked) = SslAsked::take(url)?;
         let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
             let reason = std::error::Error::source(&error)
                 .map_or_else(|| error.to_string(), ToString::to_string);
@@ -64,7 +84,14 @@ impl Database {
         config.keepalives_interval(Duration::from_secs(5));
         config.keepalives_retries(3);
         config.tcp_user_timeout(Duration::from_secs(30));
-        Ok(Self { config, pool_size: 8 })
+        #[cfg(not(feature = "tls"))]
+        let _ = asked;
+        Ok(Self {
+            config,
+            pool_size: 8,
+            #[cfg(feature = "tls")]
+            tls: tls::connector(&asked)?,
+        })
     }
 
     /// Sets how many pooled connections there may be, beside the two that listen and lock.
@@ -99,7 +126,7 @@ impl Database {
     fn manager(&self, recycling: ManagerConfig) -> Manager {
         match self.config.get_ssl_mode() {
             SslMode::Disable => Manager::from_config(self.config.clone(), NoTls, recycling),
-            _ => Manager::from_config(self.config.clone(), tls(), recycling),
+            _ => Manager::from_config(self.config.clone(), self.tls.clone(), recycling),
         }
     }
 
@@ -128,7 +155,7 @@ impl Database {
         #[cfg(feature = "tls")]
         if self.config.get_ssl_mode() != SslMode::Disable {
             let (client, connection) =
-                self.config.connect(tls()).await.map_err(|error| self.refused(error))?;
+                self.config.connect(self.tls.clone()).await.map_err(|error| self.refused(error))?;
             return Ok((client, futures_util::future::Either::Left(drive(connection, listener))));
         }
         let (client, connection) =
@@ -164,6 +191,12 @@ impl Database {
             None => {
                 let reason = std::error::Error::source(&error)
                     .map_or_else(|| error.to_string(), ToString::to_string);
+                if error.to_string().contains("TLS") {
+                    let message = format!("TLS with PostgreSQL at {place} failed: {reason}");
+                    return Error::new(ErrorKind::Configuration, message)
+                        .with_hint("name its authority with sslrootcert, or choose another sslmode")
+                        .with_source(error);
+                }
                 Error::new(
                     ErrorKind::Unreachable,
                     format!("no PostgreSQL answers at {place}: {reason}"),
@@ -215,16 +248,4 @@ where
             None => return,
         }
     }
-}
-
-#[cfg(feature = "tls")]
-fn tls() -> tokio_postgres_rustls::MakeRustlsConnect {
-    let roots = webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect::<rustls::RootCertStore>();
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("the ring provider supports the default protocol versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    tokio_postgres_rustls::MakeRustlsConnect::new(config)
 }

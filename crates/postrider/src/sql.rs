@@ -43,6 +43,7 @@ macro_rules! statements {
 
 statements! {
     bell_ring: ["bell_ring"] (TEXT);
+    claims_return: ["claims_return"] (UUID, INT8_ARRAY, INT8);
     claim_jobs: ["claim_jobs"] (UUID, INT4_ARRAY, INT8, INT8);
     fanout_batch: ["fanout_claim", "fanout_jobs"] (INT8, INT4, INT8);
     fanout_one: ["fanout_retry_claim", "fanout_jobs"] (INT8, INT4, INT8);

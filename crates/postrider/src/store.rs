@@ -145,6 +145,15 @@ pub(crate) fn put_back(connection: Object, error: Option<&Error>) {
     }
 }
 
+/// Begins a transaction whose every statement sees what is committed by then, whatever the database's
+/// default is: what waits for a lock must see what its holder did.
+pub(crate) async fn read_committed(
+    connection: &mut Object,
+) -> Result<deadpool_postgres::Transaction<'_>, Error> {
+    let level = tokio_postgres::IsolationLevel::ReadCommitted;
+    Ok(connection.build_transaction().isolation_level(level).start().await?)
+}
+
 /// A pooled connection or a transaction on one: both keep prepared statements.
 pub(crate) trait Connection: Sync {
     /// The statement, prepared once for the connection.

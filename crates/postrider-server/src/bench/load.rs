@@ -25,11 +25,7 @@ impl Script {
         for (name, value) in values {
             code = code.replace(&format!(":{name}"), &value.to_string());
         }
-        let statements = code
-            .split(";\n")
-            .map(|statement| statement.trim().trim_end_matches(';').to_owned())
-            .filter(|statement| !statement.is_empty())
-            .collect();
+        let statements = split(&code);
         Self { statements }
     }
 
@@ -57,6 +53,26 @@ impl Script {
         }
         Ok(Prepared { client, steps })
     }
+}
+
+/// Splits at semicolons, but not inside the body of a function.
+fn split(code: &str) -> Vec<String> {
+    let mut statements = vec![String::new()];
+    for (number, part) in code.split("$$").enumerate() {
+        if number % 2 == 1 {
+            let last = statements.last_mut().expect("there is always one");
+            last.push_str(&format!("$${part}$$"));
+            continue;
+        }
+        for (place, piece) in part.split(';').enumerate() {
+            match statements.last_mut() {
+                Some(last) if place == 0 => last.push_str(piece),
+                _ => statements.push(piece.to_owned()),
+            }
+        }
+    }
+    statements.retain(|statement| !statement.trim().is_empty());
+    statements.iter().map(|statement| statement.trim().to_owned()).collect()
 }
 
 enum Step<'a> {

@@ -44,7 +44,8 @@ impl Place {
         let schema = Schema::new(SCHEMA)?;
         client.batch_execute("set client_min_messages = error").await?;
         client.batch_execute("drop schema if exists postrider_bench cascade").await?;
-        client.batch_execute(include_str!("../../bench/ceiling/schema.sql")).await?;
+        let ceiling = include_str!("../../bench/ceiling/schema.sql");
+        Script::new(ceiling, "", &[]).run_once(&client).await?;
         client.batch_execute("reset search_path").await?;
         migrate::apply(&mut client, &schema).await?;
         Ok(Self { database, client, schema, url, server })

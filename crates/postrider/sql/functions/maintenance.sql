@@ -106,7 +106,9 @@ begin
     perform pg_advisory_xact_lock({routing_key});
     create temporary table postrider_pinned on commit drop as
       select * from {schema}.pinned_events(lower_bound, upper_bound);
-    lock table {schema}.event, {schema}.fanout in access exclusive mode;
+    -- The parents alone: every writer holds them, and a partition that somebody vacuums or
+    -- analyses is none of this day's business.
+    lock table only {schema}.event, only {schema}.fanout in access exclusive mode;
   exception when lock_not_available then
     return query select 'busy', held;
     return;
@@ -117,8 +119,12 @@ begin
     -- What was still being recorded at the look is committed now, or was rolled back.
     execute format('select min(seq), max(seq) from %s', events) into first_seq, last_seq;
     insert into pg_temp.postrider_pinned
-      select o.seq, o.occurred_at from {schema}.owed o where o.seq between first_seq and last_seq
-        and o.occurred_at >= lower_bound and o.occurred_at < upper_bound
+      (select o.seq, o.occurred_at from {schema}.owed o where o.seq between first_seq and last_seq
+         and o.occurred_at >= lower_bound and o.occurred_at < upper_bound
+       union
+       select f.seq, f.occurred_at from {schema}.fanout_failure f
+         where f.seq between first_seq and last_seq
+         and f.occurred_at >= lower_bound and f.occurred_at < upper_bound)
       except select p.seq, p.occurred_at from pg_temp.postrider_pinned p;
     select count(*) into held from pg_temp.postrider_pinned;
     if held > pinned_max then

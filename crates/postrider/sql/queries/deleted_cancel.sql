@@ -26,4 +26,4 @@ with doomed as materialized (
     g.priority, g.tenant, coalesce(g.last_error, 'the subscription was deleted')
   from gone g
 )
-select count(*) as cancelled from gone
+select (select count(*) from gone) as cancelled, (select count(*) from doomed) as looked_at

@@ -14,5 +14,7 @@ with over as materialized (
   limit $1
 ), events as (
   delete from {schema}.event_default e using over where e.seq = over.seq and e.occurred_at = over.occurred_at
+), fanouts as (
+  delete from {schema}.fanout_default f using over where f.seq = over.seq and f.occurred_at = over.occurred_at
 )
-delete from {schema}.fanout_default f using over where f.seq = over.seq and f.occurred_at = over.occurred_at
+select count(*) as looked_at from over

@@ -11,11 +11,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio_postgres::Client;
-use tokio_postgres::error::SqlState;
 
 use crate::{Database, Error, ErrorKind, Schema};
+
+/// The SQLSTATE of a lock that was not granted in time.
+const LOCK_NOT_AVAILABLE: &str = "55P03";
+/// How long the lock connection may take to answer. The relay waits for it, and must not wait for a
+/// socket that is half open.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
 /// The lock connection of a process and what it holds.
 pub(crate) struct Bell {
@@ -49,7 +55,7 @@ impl Bell {
         if self.on_duty.load(Ordering::Acquire) {
             return true;
         }
-        match self.ask_for_duty().await {
+        match in_time(self.ask_for_duty()).await {
             Ok(granted) => {
                 self.on_duty.store(granted, Ordering::Release);
                 granted
@@ -80,15 +86,16 @@ impl Bell {
     /// Takes the bell. `false` when a writer that stayed silent is still open.
     pub(crate) async fn take(&mut self) -> Result<bool, Error> {
         let client = self.client.as_ref().ok_or_else(gone)?;
-        match client.batch_execute(&self.take).await {
+        let asked = async { Ok(client.batch_execute(&self.take).await?) };
+        match in_time(asked).await {
             Ok(()) => {
                 self.held = true;
                 Ok(true)
             }
-            Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(false),
+            Err(error) if error.sqlstate() == Some(LOCK_NOT_AVAILABLE) => Ok(false),
             Err(error) => {
                 self.forget();
-                Err(error.into())
+                Err(error)
             }
         }
     }
@@ -99,7 +106,8 @@ impl Bell {
             return;
         }
         let Some(client) = self.client.as_ref() else { return };
-        if let Err(error) = client.batch_execute(&self.leave).await {
+        let asked = async { Ok(client.batch_execute(&self.leave).await?) };
+        if let Err(error) = in_time(asked).await {
             tracing::debug!(%error, "the lock connection broke while the bell was held");
             self.forget();
         }
@@ -111,6 +119,14 @@ impl Bell {
         self.held = false;
         self.on_duty.store(false, Ordering::Release);
     }
+}
+
+/// What `asked` answers, or an error when it takes too long.
+async fn in_time<T>(asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    tokio::time::timeout(ANSWER_LIMIT, asked).await.unwrap_or_else(|_| {
+        let message = "the lock connection does not answer; its socket is half open";
+        Err(Error::new(ErrorKind::Unreachable, message))
+    })
 }
 
 fn gone() -> Error {

@@ -7,7 +7,6 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use super::relay::jittered;
 use crate::Error;
@@ -20,21 +19,30 @@ const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(300);
 /// Most leases that one rescue statement looks at.
 const RESCUE_LEASES_MAX: i32 = 50;
 
-/// Runs until `stop` turns true.
-pub(crate) async fn run(store: Store, mut stop: watch::Receiver<bool>) {
-    let mut housekeeping_due = Instant::now();
+/// Rescues until `stop` turns true. Apart from housekeeping, which may take its time.
+pub(crate) async fn run_rescue(store: Store, mut stop: watch::Receiver<bool>) {
     while !*stop.borrow() {
         if let Err(error) = rescue(&store).await {
             tracing::warn!(%error, "jobs of dead processes could not be looked for");
         }
-        if Instant::now() >= housekeeping_due {
-            housekeeping_due = Instant::now() + jittered(HOUSEKEEPING_EVERY);
-            if let Err(error) = store.housekeeping().await {
-                tracing::warn!(%error, "housekeeping failed; it is tried again");
-            }
-        }
         tokio::select! {
             () = tokio::time::sleep(jittered(RESCUE_EVERY)) => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+    }
+}
+
+/// Keeps house until `stop` turns true; a step under way is dropped then, and its transaction with it.
+pub(crate) async fn run_housekeeping(store: Store, mut stop: watch::Receiver<bool>) {
+    while !*stop.borrow() {
+        let turn = async {
+            if let Err(error) = store.housekeeping().await {
+                tracing::debug!(%error, "housekeeping did not finish; it is tried again");
+            }
+            tokio::time::sleep(jittered(HOUSEKEEPING_EVERY)).await;
+        };
+        tokio::select! {
+            () = turn => {}
             _ = stop.wait_for(|stop| *stop) => {}
         }
     }

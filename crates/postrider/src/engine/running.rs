@@ -28,6 +28,9 @@ use crate::{Database, Error};
 /// The wait between attempts to open a new session.
 const SESSION_AGAIN: Duration = Duration::from_secs(1);
 
+/// How often the engine looks whether its own tasks still run.
+const TASKS_LOOK: Duration = Duration::from_secs(1);
+
 /// What the builder hands over.
 pub(crate) struct Parts {
     pub(crate) store: Store,
@@ -93,7 +96,10 @@ pub(crate) async fn start(parts: Parts) -> Result<Handle, Error> {
         wakes: Arc::clone(&wakes),
     };
     let session = shared.open_session().await?;
-    let mut rest = vec![tokio::spawn(maintenance::run(store.clone(), rest_stops.clone()))];
+    let mut rest = vec![
+        tokio::spawn(maintenance::run_rescue(store.clone(), rest_stops.clone())),
+        tokio::spawn(maintenance::run_housekeeping(store.clone(), rest_stops.clone())),
+    ];
     if parts.listens {
         rest.push(tokio::spawn(listener::run(
             parts.database.clone(),
@@ -139,7 +145,8 @@ impl Shared {
                     |known| known.declared.policy.queue.clone(),
                 );
                 let name = subscription.name.as_str().into();
-                (id, Registered { name, queue, handler: handler.clone() })
+                let queue_is_foreign = queue != subscription.policy.queue;
+                (id, Registered { name, queue, queue_is_foreign, handler: handler.clone() })
             })
             .collect();
         let config = WorkerConfig {
@@ -177,6 +184,13 @@ impl Shared {
         }
     }
 
+    /// Ends a session whose worker is gone, so that its jobs are rescued.
+    async fn end_session(&self, session: Uuid) {
+        if let Err(error) = self.store.close_session(session).await {
+            tracing::warn!(%error, "the session could not be closed; its lease will run out");
+        }
+    }
+
     /// Runs one session to its end: claims until told to stop, then drains, renewing all along.
     async fn run_session(&self, session: &Session, mut stop: watch::Receiver<bool>) -> Kept {
         let (cancelled, cancelled_jobs) = mpsc::unbounded_channel();
@@ -196,10 +210,17 @@ impl Shared {
             // The settler ends when the last attempt has sent its outcome.
             let _ = settling.await;
         }));
-        let mut lost = false;
+        let (mut lost, mut worker_died) = (false, false);
         tokio::select! {
             kept = &mut keeper.0 => lost = kept.unwrap_or(Kept::Lost) == Kept::Lost,
+            _ = &mut working.0 => worker_died = true,
             _ = stop.wait_for(|stop| *stop) => {}
+        }
+        if worker_died {
+            // By a panic only: its jobs must not stay under a lease that goes on being renewed.
+            tracing::error!("the worker ended unasked; a new session starts");
+            self.end_session(session.id).await;
+            return Kept::Lost;
         }
         stop_this.send_replace(if lost { Stop::SessionLost } else { Stop::Gracefully });
         while !lost && !working.0.is_finished() {
@@ -228,10 +249,31 @@ impl<T> Drop for Owned<T> {
 }
 
 impl Handle {
-    /// Runs until `shutdown` is ready, then stops in order.
-    pub async fn run_until(self, shutdown: impl Future<Output = ()> + Send) {
-        shutdown.await;
+    /// Runs until `shutdown` is ready, then stops in order. Stops too when one of the engine's own
+    /// tasks ends unasked, which only a bug can make it do: the process must not live on without it.
+    pub async fn run_until(mut self, shutdown: impl Future<Output = ()> + Send) {
+        tokio::select! {
+            () = shutdown => {}
+            name = self.task_ended() => {
+                tracing::error!(task = name, "a task of the engine ended unasked; stopping");
+            }
+        }
         self.shutdown().await;
+    }
+
+    /// Ready when a task has ended that should run until it is told to stop.
+    async fn task_ended(&mut self) -> &'static str {
+        loop {
+            let ended = |task: &JoinHandle<()>| task.is_finished();
+            if self.relay.as_ref().is_some_and(ended) {
+                return "relay";
+            } else if self.worker.as_ref().is_some_and(ended) {
+                return "worker";
+            } else if self.rest.iter().any(ended) {
+                return "maintenance";
+            }
+            tokio::time::sleep(TASKS_LOOK).await;
+        }
     }
 
     /// Stops in order: the relay finishes its pass, workers claim nothing more, handlers get the

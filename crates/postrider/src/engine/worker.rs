@@ -33,6 +33,8 @@ pub(crate) struct Registered {
     pub(crate) name: Arc<str>,
     /// The queue that the subscription named when the session was opened.
     pub(crate) queue: String,
+    /// Whether that is not the queue that this code declares.
+    pub(crate) queue_is_foreign: bool,
     pub(crate) handler: Handler,
 }
 
@@ -75,6 +77,10 @@ pub(crate) struct Worker {
     finished: mpsc::UnboundedSender<Finished>,
     ended: mpsc::UnboundedReceiver<JobLease>,
     ended_sender: mpsc::UnboundedSender<JobLease>,
+    /// The tokens of the claims that were answered, each with its count of unsettled jobs.
+    leases: Vec<(i64, Arc<AtomicUsize>)>,
+    /// Whether the answer of a claim may have been lost, so that jobs run here that nobody knows of.
+    answer_lost: bool,
 }
 
 /// Why a worker stops.
@@ -103,9 +109,16 @@ impl Worker {
         let mut queues: HashMap<&str, Queue> = HashMap::new();
         for (id, registered) in &config.registered {
             let name = registered.queue.as_str();
-            let limit = config.queues.get(name).copied().unwrap_or(super::QUEUE_LIMIT_DEFAULT);
+            // A queue that another version of the code named was not counted against the pool at
+            // start, so handlers that hold a connection run one at a time there.
+            let limit = match registered.queue_is_foreign && registered.handler.holds_connection() {
+                true => 1,
+                false => config.queues.get(name).copied().unwrap_or(super::QUEUE_LIMIT_DEFAULT),
+            };
             let fresh = || Queue { limit, subscriptions: Vec::new(), unsettled: Arc::default() };
-            queues.entry(name).or_insert_with(fresh).subscriptions.push(*id);
+            let queue = queues.entry(name).or_insert_with(fresh);
+            queue.limit = queue.limit.min(limit);
+            queue.subscriptions.push(*id);
         }
         let queues = queues.into_values().collect();
         let recorder = Arc::new(Recorder::new(&store.schema));
@@ -120,6 +133,8 @@ impl Worker {
             finished,
             ended,
             ended_sender,
+            leases: Vec::new(),
+            answer_lost: false,
         };
         (worker, settling)
     }
@@ -159,6 +174,7 @@ impl Worker {
     /// Claims for every queue with room. Returns whether there may be more to claim at once.
     async fn fill(&mut self) -> Result<bool, crate::Error> {
         let mut more = false;
+        self.return_lost_claims().await?;
         for index in 0..self.queues.len() {
             let queue = &self.queues[index];
             let room = queue.room().min(CLAIM_MAX);
@@ -166,14 +182,35 @@ impl Worker {
                 continue;
             }
             let most = i64::try_from(room).unwrap_or(i64::MAX);
+            // Set until the answer is here: a claim may be committed and its answer lost.
+            self.answer_lost = true;
             let claimed = self.store.claim_jobs(self.session, &queue.subscriptions, most).await?;
+            self.answer_lost = false;
             more |= !claimed.is_empty() && claimed.len() <= room;
             let lease_jobs = Arc::new(AtomicUsize::new(claimed.len()));
+            if let Some(job) = claimed.first() {
+                self.leases.push((job.lease.token, Arc::clone(&lease_jobs)));
+            }
             for job in claimed {
                 self.start(index, job, &lease_jobs);
             }
         }
         Ok(more && self.queues.iter().any(|queue| queue.room() > 0))
+    }
+
+    /// After a claim whose answer may be lost, puts back what it took.
+    async fn return_lost_claims(&mut self) -> Result<(), crate::Error> {
+        self.leases.retain(|(_, jobs)| jobs.load(Ordering::Acquire) > 0);
+        if !self.answer_lost {
+            return Ok(());
+        }
+        let known: Vec<i64> = self.leases.iter().map(|(token, _)| *token).collect();
+        let jobs = self.store.return_claims(self.session, &known).await?;
+        self.answer_lost = false;
+        if jobs > 0 {
+            tracing::warn!(jobs, "the answer of a claim was lost; its jobs are pending again");
+        }
+        Ok(())
     }
 
     /// Starts the handler of a claimed job.

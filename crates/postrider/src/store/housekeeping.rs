@@ -3,6 +3,8 @@
 //! How it fails: the database's error; each step is a transaction of its own. Invariant: an event
 //! that is owed, poisoned or has an unfinished job outlives its day.
 
+use std::time::{Duration, Instant};
+
 use time::Date;
 
 use super::Store;
@@ -13,68 +15,145 @@ const PINNED_MAX: i32 = 10_000;
 /// Most rows that one statement of a step in batches changes.
 const BATCH: i64 = 1_000;
 
+/// How often a day of events is tried while a lock is not had.
+const DROP_TRIES: usize = 5;
+/// How long one step may go on in batches before the others get their turn.
+const STEP_LIMIT: Duration = Duration::from_secs(30);
+
 impl Store {
     /// Makes partitions ahead, drops what is over its retention, cancels the jobs of deleted
-    /// subscriptions, forgets old keys and sessions.
+    /// subscriptions, forgets old keys and sessions. Each step is on its own: one that fails keeps
+    /// no other from its turn. Returns the first error.
     pub(crate) async fn housekeeping(&self) -> Result<(), Error> {
+        let steps = [
+            ("partitions", self.make_partitions().await),
+            ("retention", self.drop_old_days().await),
+            ("deleted subscriptions", self.cancel_jobs_of_deleted().await.map(|_| ())),
+            ("kept events", self.forget_kept_events().await),
+            ("idempotency keys", self.forget_record_keys().await),
+            ("sessions", self.forget_sessions().await),
+            ("globs", self.narrow_globs().await),
+        ];
+        let mut first = Ok(());
+        for (step, outcome) in steps {
+            if let Err(error) = outcome {
+                tracing::warn!(error = &error as &dyn std::error::Error, step, "a step failed");
+                first = first.and(Err(error));
+            }
+        }
+        first
+    }
+
+    async fn make_partitions(&self) -> Result<(), Error> {
         let days = crate::migrate::PARTITION_DAYS_AHEAD;
         let shift = self.clock.shift();
         self.query(&self.statements.partitions_make, &[&days, &shift]).await?;
-        self.drop_old_days().await?;
-        self.cancel_jobs_of_deleted().await?;
-        self.forget_kept_events().await?;
-        self.query(&self.statements.record_key_forget, &[&BATCH, &shift]).await?;
-        self.query(&self.statements.session_forget, &[]).await?;
-        self.narrow_globs().await
+        Ok(())
     }
 
+    /// Drops every day that is over its retention; one that cannot go keeps no other.
     async fn drop_old_days(&self) -> Result<(), Error> {
         let shift = self.clock.shift();
+        let mut first = Ok(());
         for row in self.query(&self.statements.partitions_old, &[&shift]).await? {
             let (parent, day): (String, Date) = (row.try_get("parent")?, row.try_get("day")?);
-            if parent != "event" {
-                self.query(&self.statements.history_day_drop, &[&parent, &day]).await?;
-                continue;
+            let dropped = match parent.as_str() {
+                "event" => self.drop_event_day(day).await,
+                _ => self.drop_history_day(&parent, day).await,
+            };
+            if let Err(error) = dropped {
+                tracing::warn!(error = &error as &dyn std::error::Error, parent, %day,
+                    "a day over its retention cannot be dropped");
+                first = first.and(Err(error));
             }
+        }
+        first
+    }
+
+    async fn drop_history_day(&self, parent: &str, day: Date) -> Result<(), Error> {
+        self.query(&self.statements.history_day_drop, &[&parent, &day]).await?;
+        Ok(())
+    }
+
+    /// Drops a day of events, trying again for a moment while a lock is not had.
+    async fn drop_event_day(&self, day: Date) -> Result<(), Error> {
+        for _ in 0..DROP_TRIES {
+            let mut connection = self.connection().await?;
+            let transaction = super::read_committed(&mut connection).await?;
             let params: &[super::Param<'_>] = &[&day, &PINNED_MAX];
-            let rows = self.query(&self.statements.event_day_drop, params).await?;
-            let Some(row) = rows.first() else { continue };
+            let rows = self.query_on(&transaction, &self.statements.event_day_drop, params).await?;
+            transaction.commit().await?;
+            let Some(row) = rows.first() else { return Ok(()) };
             let (result, pinned): (&str, i64) = (row.try_get("result")?, row.try_get("pinned")?);
             if pinned > 0 {
                 let why = "events outlive their day: owed, poisoned or unfinished";
                 tracing::warn!(%day, pinned, result, "{why}");
             }
+            if result != "busy" {
+                return Ok(());
+            }
         }
+        tracing::warn!(%day, "a day over its retention is in use; it is tried again later");
         Ok(())
     }
 
     /// Forgets kept events whose reason is gone, beside no fan-out and no job that comes back.
     async fn forget_kept_events(&self) -> Result<(), Error> {
-        let shift = self.clock.shift();
-        let rows = self.query(&self.statements.event_kept_look, &[&shift]).await?;
-        if !rows.first().map_or(Ok(false), |row| row.try_get("any"))? {
-            return Ok(());
+        let started = Instant::now();
+        while started.elapsed() < STEP_LIMIT {
+            let shift = self.clock.shift();
+            let rows = self.query(&self.statements.event_kept_look, &[&shift]).await?;
+            if !rows.first().map_or(Ok(false), |row| row.try_get("any"))? {
+                break;
+            }
+            let mut connection = self.connection().await?;
+            let transaction = super::read_committed(&mut connection).await?;
+            self.lock_routing(&transaction).await?;
+            let params: &[super::Param<'_>] = &[&BATCH, &shift];
+            let rows =
+                self.query_on(&transaction, &self.statements.event_kept_forget, params).await?;
+            transaction.commit().await?;
+            if is_last(&rows)? {
+                break;
+            }
         }
-        let mut connection = self.connection().await?;
-        let transaction = connection.transaction().await?;
-        self.lock_routing(&transaction).await?;
-        let params: &[super::Param<'_>] = &[&BATCH, &shift];
-        self.query_on(&transaction, &self.statements.event_kept_forget, params).await?;
-        transaction.commit().await?;
         Ok(())
     }
 
-    /// Cancels the jobs of deleted subscriptions in batches, until none is left.
-    pub(crate) async fn cancel_jobs_of_deleted(&self) -> Result<i64, Error> {
-        let mut cancelled = 0;
-        loop {
+    async fn forget_record_keys(&self) -> Result<(), Error> {
+        let started = Instant::now();
+        while started.elapsed() < STEP_LIMIT {
             let params: &[super::Param<'_>] = &[&BATCH, &self.clock.shift()];
-            let rows = self.query(&self.statements.deleted_cancel, params).await?;
-            let count: i64 = rows.first().map_or(Ok(0), |row| row.try_get("cancelled"))?;
-            cancelled += count;
-            if count < BATCH {
-                return Ok(cancelled);
+            if is_last(&self.query(&self.statements.record_key_forget, params).await?)? {
+                break;
             }
         }
+        Ok(())
     }
+
+    async fn forget_sessions(&self) -> Result<(), Error> {
+        self.query(&self.statements.session_forget, &[]).await?;
+        Ok(())
+    }
+
+    /// Cancels the jobs of deleted subscriptions in batches, until none is left or the others must
+    /// have their turn.
+    pub(crate) async fn cancel_jobs_of_deleted(&self) -> Result<i64, Error> {
+        let (started, mut cancelled) = (Instant::now(), 0);
+        while started.elapsed() < STEP_LIMIT {
+            let params: &[super::Param<'_>] = &[&BATCH, &self.clock.shift()];
+            let rows = self.query(&self.statements.deleted_cancel, params).await?;
+            cancelled += rows.first().map_or(Ok(0_i64), |row| row.try_get("cancelled"))?;
+            if is_last(&rows)? {
+                break;
+            }
+        }
+        Ok(cancelled)
+    }
+}
+
+/// Whether a statement in batches found fewer rows than a batch holds.
+fn is_last(rows: &[tokio_postgres::Row]) -> Result<bool, Error> {
+    let looked_at: i64 = rows.first().map_or(Ok(0), |row| row.try_get("looked_at"))?;
+    Ok(looked_at < BATCH)
 }

@@ -79,6 +79,19 @@ impl Store {
         rows.iter().map(|row| claimed(row, &terms)).collect()
     }
 
+    /// Puts back what claims of this session took without an answer; `known` are the tokens of the
+    /// claims that were answered. Returns how many jobs went back.
+    pub(crate) async fn return_claims(&self, session: Uuid, known: &[i64]) -> Result<i64, Error> {
+        let params: &[Param<'_>] = &[&session, &known, &self.clock.shift()];
+        let rows = self.query(&self.statements.claims_return, params).await?;
+        let Some(row) = rows.first() else { return Ok(0) };
+        let tokens: Vec<i64> = row.try_get("tokens")?;
+        if !tokens.is_empty() {
+            self.release_leases(&tokens).await?;
+        }
+        Ok(row.try_get("jobs")?)
+    }
+
     /// Settles jobs as completed; returns the ids that were.
     pub(crate) async fn settle_completed(
         &self,

@@ -85,7 +85,7 @@ impl Store {
         second: i32,
     ) -> Result<(Fanned, Option<FilterErrors>), Error> {
         let shift = self.clock.shift();
-        let transaction = connection.transaction().await?;
+        let transaction = super::read_committed(connection).await?;
         let rows = {
             let params: &[super::Param<'_>] = &[&first, &second, &shift];
             let (shared, rows) = join!(

@@ -76,7 +76,7 @@ impl Store {
         session: Option<Uuid>,
     ) -> Result<Declared, Error> {
         let mut connection = self.connection().await?;
-        let transaction = connection.transaction().await?;
+        let transaction = super::read_committed(&mut connection).await?;
         self.lock_routing(&transaction).await?;
         let mut change = Change::default();
         for declared in types {
@@ -102,7 +102,7 @@ impl Store {
     /// Creates a subscription that must not exist yet and whose globs must each match a type.
     pub(crate) async fn create_subscription(&self, new: &Subscription) -> Result<i32, Error> {
         let mut connection = self.connection().await?;
-        let transaction = connection.transaction().await?;
+        let transaction = super::read_committed(&mut connection).await?;
         self.lock_routing(&transaction).await?;
         let existing = self.subscriptions_on(&transaction).await?;
         if existing.iter().any(|known| known.declared.name == new.name) {
@@ -125,7 +125,7 @@ impl Store {
     /// Deletes a subscription. Returns whether there was one.
     pub(crate) async fn delete_subscription(&self, name: &str) -> Result<bool, Error> {
         let mut connection = self.connection().await?;
-        let transaction = connection.transaction().await?;
+        let transaction = super::read_committed(&mut connection).await?;
         self.lock_routing(&transaction).await?;
         let rows =
             self.query_on(&transaction, &self.statements.subscription_delete, &[&name]).await?;
@@ -151,7 +151,7 @@ impl Store {
             return Ok(());
         }
         let mut connection = self.connection().await?;
-        let transaction = connection.transaction().await?;
+        let transaction = super::read_committed(&mut connection).await?;
         self.lock_routing(&transaction).await?;
         self.reroute(&transaction, Change::default()).await?;
         transaction.commit().await?;

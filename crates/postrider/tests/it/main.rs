@@ -24,6 +24,7 @@ mod jobs;
 mod killed;
 mod leases;
 mod listener;
+mod lost_claims;
 mod maintenance;
 mod migrate;
 mod path;

@@ -61,6 +61,7 @@ const CASES: &[Case] = &[
 /// the catalog.
 const NOT_HOT: &[&str] = &[
     "bell_ring",
+    "claims_return",
     "doctor_backlog",
     "doctor_horizon",
     "doctor_partitions",

@@ -101,7 +101,13 @@ impl Floor {
         self.last_advance = Instant::now();
         let Some(candidate) = self.candidate else {
             let newest = store.newest_seq().await?;
-            if newest <= self.floor {
+            if newest < self.floor {
+                // The server's history is another one: a failover or a restore lost numbers that
+                // were drawn, and they are drawn again.
+                self.forget();
+                return Ok(());
+            }
+            if newest == self.floor {
                 return Ok(());
             }
             let look = store.floor_look(self.floor).await?;

@@ -181,8 +181,8 @@ fn is_outage(succeeded: usize, round: &Round) -> bool {
 fn is_the_databases(error: &Error) -> bool {
     error.is_transient()
         || matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Schema | ErrorKind::Busy)
-        // Missing grants, and a statement that was cancelled from outside.
-        || matches!(error.sqlstate(), Some("42501" | "57014"))
+        // Missing grants, a full notification queue, and a statement cancelled from outside.
+        || matches!(error.sqlstate(), Some("42501" | "54000" | "57014"))
 }
 
 /// Whether an error would not be there a moment later, so that it is never an event's fault, even
