@@ -8,6 +8,8 @@
 use crate::url;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -52,6 +54,7 @@ struct Line {
 pub struct Proxy {
     address: SocketAddr,
     line: watch::Sender<Line>,
+    accepted: Arc<AtomicU64>,
     acceptor: JoinHandle<()>,
 }
 
@@ -67,8 +70,9 @@ impl Proxy {
             TcpListener::bind(("127.0.0.1", 0)).await.expect("127.0.0.1 has a free port");
         let address = listener.local_addr().expect("a listener has an address");
         let (line, state) = watch::channel(Line { mode: Mode::Forward, cuts: 0 });
-        let acceptor = tokio::spawn(accept(listener, target.into(), state));
-        Self { address, line, acceptor }
+        let accepted = Arc::default();
+        let acceptor = tokio::spawn(accept(listener, target.into(), state, Arc::clone(&accepted)));
+        Self { address, line, accepted, acceptor }
     }
 
     /// A proxy to the server in a PostgreSQL URL.
@@ -92,6 +96,12 @@ impl Proxy {
     /// When `url` is no URL.
     pub fn url_through(&self, url: &str) -> String {
         url::with_address(url, &self.address.to_string())
+    }
+
+    /// How many connections it has accepted so far, whatever became of them: by its growth a test
+    /// sees that a program gave up a silent connection and tries another.
+    pub fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
     }
 
     /// Resets all connections, and each new one at once, until [`Self::restore`].
@@ -118,10 +128,16 @@ impl Drop for Proxy {
     }
 }
 
-async fn accept(listener: TcpListener, target: String, line: watch::Receiver<Line>) {
+async fn accept(
+    listener: TcpListener,
+    target: String,
+    line: watch::Receiver<Line>,
+    accepted: Arc<AtomicU64>,
+) {
     // An error here is of one connection, such as a peer which has gone again.
     loop {
         if let Ok((near, _)) = listener.accept().await {
+            accepted.fetch_add(1, Ordering::Relaxed);
             tokio::spawn(serve(near, target.clone(), line.clone()));
         }
     }

@@ -77,7 +77,7 @@ statements! {
     session_forget: ["session_forget"] ();
     session_live: ["session_live"] (UUID);
     session_open: ["session_open"] (UUID, TEXT, TEXT, BOOL, INT8);
-    session_others: ["session_others"] (UUID);
+    session_others: ["session_others"] (UUID, INT8);
     session_renew: ["session_renew"] (UUID, INT8);
     settle_completed: ["settle_completed"] (INT8_ARRAY, INT8_ARRAY, JSONB_ARRAY, UUID, INT8);
     settle_discarded: ["settle_discarded"]

@@ -1,7 +1,17 @@
--- Whether other sessions ran a relay lately and did not end in order: one of them may have died of
--- an event. $1 this session. Index: session_live and a look at the few of the last ten minutes.
+-- Whether a relay may have died of an event lately: one whose session was lost within ten minutes,
+-- one that missed a renewal (a session is renewed at a third of its lease; two seconds are allowed
+-- for a slow one), or one on this host, whose supervisor may have started us before it missed any.
+-- Relays that are alive elsewhere are not suspect. The host is what precedes the colon of a name.
+-- $1 this session, $2 the lease in microseconds. Indexes: session_pkey, session_live, and a look at
+-- the few sessions of the last two weeks. Always one row.
 select exists (
   select from {schema}.session s
-  where s.id <> $1 and s.runs_relay
-    and (s.ended_at is null or s.end_reason = 'lost' and s.ended_at > clock_timestamp() - interval '10 minutes')
+  where s.id <> $1 and s.runs_relay and case
+    when s.ended_at is not null
+      then s.end_reason = 'lost' and s.ended_at > clock_timestamp() - interval '10 minutes'
+    else s.expires_at < clock_timestamp()
+        + greatest($2 * interval '1 microsecond' * 2 / 3 - interval '2 seconds', interval '0')
+      or split_part(s.name, ':', 1)
+        = (select split_part(o.name, ':', 1) from {schema}.session o where o.id = $1)
+    end
 ) as suspect

@@ -10,15 +10,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::wake::{Wakes, Word};
 use crate::connect::Notice;
-use crate::{Database, Error, Schema};
+use crate::{Database, Error, ErrorKind, Schema};
 
 /// How often the connection is asked whether it lives, and how long it may take to answer. A
-/// half-open socket is noticed after at most the sum.
+/// half-open socket is noticed after at most the sum; a connection that ends, at once.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a new connection may take, greetings included: an address may accept and then be
+/// silent.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// The waits between attempts to connect again.
 const RECONNECT_MIN: Duration = Duration::from_millis(200);
 const RECONNECT_MAX: Duration = Duration::from_secs(5);
@@ -58,34 +63,51 @@ async fn listen(
     wait: &mut Duration,
 ) -> Result<(), Error> {
     let (told, duty) = (Arc::clone(wakes), Arc::clone(on_duty));
-    let (client, driver) =
-        database.connect_with(move |notice: Notice| hear(&notice, &told, &duty)).await?;
-    let driver = tokio::spawn(driver);
-    let settings = include_str!("../../sql/session/dedicated.sql");
+    let connect = database.connect_with(move |notice: Notice| hear(&notice, &told, &duty));
+    let connected = timeout(CONNECT_MAX, connect).await;
+    let (client, driver) = connected.map_err(|_| silent())??;
+    let mut driver = tokio::spawn(driver);
     let listen = schema
         .render(include_str!("../../sql/session/listen.sql"))
         .replace("{channel_name}", &schema.channel());
-    client.batch_execute(settings).await?;
-    client.batch_execute(&listen).await?;
+    let set_up = async {
+        client.batch_execute(include_str!("../../sql/session/dedicated.sql")).await?;
+        client.batch_execute(&listen).await
+    };
+    answered(&driver, set_up).await?;
     wakes.set_listening(true);
     *wait = RECONNECT_MIN;
     // What was said before LISTEN took hold was not heard: look at everything once.
     wakes.everything();
     loop {
-        tokio::time::sleep(HEARTBEAT).await;
-        if driver.is_finished() {
-            return Err(Error::new(crate::ErrorKind::Unreachable, "the connection ended"));
-        }
-        let beat = client.batch_execute(include_str!("../../sql/session/heartbeat.sql"));
-        match tokio::time::timeout(HEARTBEAT_TIMEOUT, beat).await {
-            Ok(answer) => answer?,
-            Err(_) => {
-                driver.abort();
-                let message = "the connection does not answer; its socket is half open";
-                return Err(Error::new(crate::ErrorKind::Unreachable, message));
+        tokio::select! {
+            () = tokio::time::sleep(HEARTBEAT) => {}
+            _ = &mut driver => {
+                return Err(Error::new(ErrorKind::Unreachable, "the connection ended"));
             }
         }
+        let beat = client.batch_execute(include_str!("../../sql/session/heartbeat.sql"));
+        answered(&driver, beat).await?;
     }
+}
+
+/// Waits for an answer as long as one may take, then gives the connection up.
+async fn answered(
+    driver: &JoinHandle<()>,
+    answer: impl Future<Output = Result<(), tokio_postgres::Error>>,
+) -> Result<(), Error> {
+    match timeout(HEARTBEAT_TIMEOUT, answer).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => {
+            driver.abort();
+            Err(silent())
+        }
+    }
+}
+
+fn silent() -> Error {
+    let message = "the connection does not answer; its socket is half open";
+    Error::new(ErrorKind::Unreachable, message)
 }
 
 /// Acts on one notification.

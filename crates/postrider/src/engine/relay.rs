@@ -98,9 +98,15 @@ impl Relay {
         }
     }
 
-    /// Runs until `stop` turns true; a pass under way is finished first.
-    pub(crate) async fn run(mut self, session: Uuid, mut stop: watch::Receiver<bool>) {
-        if self.store.others_may_have_died(session).await.unwrap_or(true) {
+    /// Runs until `stop` turns true; a transaction under way is finished first. `lease` is how long
+    /// sessions live.
+    pub(crate) async fn run(
+        mut self,
+        session: Uuid,
+        lease: Duration,
+        mut stop: watch::Receiver<bool>,
+    ) {
+        if self.store.others_may_have_died(session, lease).await.unwrap_or(true) {
             self.suspects = self.config.batch_max;
         }
         let mut backoff = BACKOFF_MIN;
@@ -140,8 +146,8 @@ impl Relay {
     /// under a load that never ends, failures get their turn and a stop is noticed all the same.
     async fn look(&mut self, stop: &watch::Receiver<bool>) -> Result<bool, Error> {
         self.give_back().await?;
-        while self.suspects > 0 {
-            let tried = self.try_suspects().await?;
+        while self.suspects > 0 && !*stop.borrow() {
+            let tried = self.try_suspects(stop).await?;
             self.suspects = if tried == 0 { 0 } else { self.suspects - tried };
         }
         let until = Instant::now() + LOOK_MAX;
@@ -152,7 +158,7 @@ impl Relay {
             // that the event that woke us is not kept waiting.
             self.bell.leave().await;
         }
-        self.try_failures().await?;
+        self.try_failures(stop).await?;
         Ok(more)
     }
 

@@ -111,7 +111,7 @@ pub(crate) async fn start(parts: Parts) -> Result<Handle, Error> {
     }
     let relay = parts.relay.map(|config| {
         let relay = Relay::new(store.clone(), config, Arc::clone(&wakes), parts.database, on_duty);
-        tokio::spawn(relay.run(session.id, relay_stops))
+        tokio::spawn(relay.run(session.id, shared.lease, relay_stops))
     });
     let worker = tokio::spawn(shared.run_sessions(session, worker_stops));
     let waiters = Arc::new(Semaphore::new(parts.waiters_max));

@@ -53,9 +53,13 @@ impl Store {
         rows.iter().map(|row| Ok(row.try_get("name")?)).collect()
     }
 
-    /// Whether another relay may have died lately of an event.
-    pub(crate) async fn others_may_have_died(&self, id: Uuid) -> Result<bool, Error> {
-        let rows = self.query(&self.statements.session_others, &[&id]).await?;
+    /// Whether another relay may have died lately of an event. `lease` is how long sessions live.
+    pub(crate) async fn others_may_have_died(
+        &self,
+        id: Uuid,
+        lease: Duration,
+    ) -> Result<bool, Error> {
+        let rows = self.query(&self.statements.session_others, &[&id, &micros(lease)]).await?;
         rows.first().map_or(Ok(false), |row| Ok(row.try_get("suspect")?))
     }
 }

@@ -37,7 +37,7 @@ const CASES: &[Case] = &[
     ("session_renew", "'{S}', 15000000", &["job_pkey"]),
     ("session_bury", "", &[]),
     ("session_close", "'{S}'", &[]),
-    ("session_others", "'{S}'", &[]),
+    ("session_others", "'{S}', 15000000", &[]),
     ("session_open", "'{S}', 'n', 'v', true, 15000000", &[]),
     ("session_live", "'{S}'", &[]),
     ("failure_claim", "2000000, 0, '{9}'", &["fanout_failure_due", "fanout_failure_pkey"]),

@@ -124,29 +124,6 @@ async fn an_attempt_is_committed_before_it_is_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_process_died_in_a_pass_the_first_batch_goes_row_by_row() {
-    let mut fixture = with_bad("perform pg_advisory_xact_lock_shared(42);").await;
-    fixture
-        .sql(
-            "insert into postrider.session (id, name, version, runs_relay, started_at, expires_at)
-             values (gen_random_uuid(), 'dead', '0', true, now(), now() + interval '1 hour')",
-        )
-        .await;
-    fixture.sql("select pg_advisory_lock(42)").await;
-    fixture.record("a.b", "bad").await;
-    fixture.record("a.b", "good").await;
-    let engine = fixture.engine().start().await.unwrap();
-    // The suspect is apart and counted while it is tried; the other is not even touched.
-    let alone = "select count(*) from postrider.fanout_failure where attempts = 1";
-    fixture.wait_count(alone, 1).await;
-    assert_eq!(fixture.count("select count(*) from postrider.owed").await, 1);
-    fixture.sql("select pg_advisory_unlock(42)").await;
-    fixture.wait_count(JOBS, 2).await;
-    engine.shutdown().await;
-    assert_eq!(fixture.count(FAILURES).await, 0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn an_event_in_each_of_whose_attempts_the_process_died_is_poisoned_with_that_reason() {
     let mut fixture = with_trigger("").await;
     fixture.record("a.b", "deadly").await;

@@ -188,3 +188,24 @@ async fn two_versions_of_the_code_side_by_side_lose_nothing() {
     assert!(new_seen.subjects("s").contains(&"later".to_owned()));
     assert!(!new_seen.subjects("s").contains(&"nobody's".to_owned()));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_newer_schema_refuses_old_programs_at_start_and_leaves_those_that_run_at_work() {
+    let mut fixture = Fixture::new().await;
+    let seen = Seen::default();
+    let old = || fixture.engine().declare(event_type("a.b"));
+    let engine = old().subscribe(eager("s", &["a.b"], 3), seen.handler()).start().await.unwrap();
+    let newcomer = old();
+    fixture.record("a.b", "before").await;
+    seen.wait_for(1).await;
+    fixture.sql("insert into postrider.migration (version, name) values (99, 'future')").await;
+    let refused = newcomer.start().await.err().expect("the schema is of the future");
+    assert_eq!(refused.kind(), ErrorKind::Schema);
+    let sessions = "select count(*) from postrider.session";
+    assert_eq!(fixture.count(sessions).await, 1, "it is refused before it takes part");
+    fixture.record("a.b", "after").await;
+    seen.wait_for(2).await;
+    fixture.wait_finished().await;
+    engine.shutdown().await;
+    assert_eq!(seen.subjects("s"), ["after", "before"]);
+}

@@ -7,6 +7,8 @@
 //! Invariants: an event is poisoned only after five attempts of its own; an outage, or several
 //! events failing alike with none succeeding, poisons nobody.
 
+use tokio::sync::watch;
+
 use super::Relay;
 use crate::store::{Failure, Fanned};
 use crate::{Error, ErrorKind};
@@ -19,11 +21,14 @@ type Round = Vec<(Failure, Error)>;
 
 impl Relay {
     /// Fans out the next owed events one by one, up to as many as are suspect. Returns how many
-    /// were tried.
-    pub(super) async fn try_suspects(&mut self) -> Result<i32, Error> {
+    /// were tried before `stop` turned true.
+    pub(super) async fn try_suspects(
+        &mut self,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<i32, Error> {
         let mut round = Round::new();
         let mut tried = 0;
-        while tried < self.suspects && !is_outage(self.succeeded, &round) {
+        while tried < self.suspects && !*stop.borrow() && !is_outage(self.succeeded, &round) {
             match self.store.suspect_next(0, self.config.retry_wait).await {
                 Ok(Some(failure)) => self.try_one(failure, &mut round).await,
                 Ok(None) => break,
@@ -41,10 +46,13 @@ impl Relay {
     }
 
     /// Tries the failures whose turn it is. The pass before it went well, so an outage here is
-    /// nothing to hold up others for: the failures wait for their next turn.
-    pub(super) async fn try_failures(&mut self) -> Result<(), Error> {
+    /// nothing to hold up others for: the failures wait for their next turn. A stop ends it early.
+    pub(super) async fn try_failures(&mut self, stop: &watch::Receiver<bool>) -> Result<(), Error> {
         let mut round = Round::new();
         for _ in 0..self.config.batch_max {
+            if *stop.borrow() {
+                break;
+            }
             let tried: Vec<i64> = round.iter().map(|(failure, _)| failure.seq).collect();
             let failure = match self.store.claim_failure(self.config.retry_wait, &tried).await {
                 Ok(Some(failure)) => failure,
