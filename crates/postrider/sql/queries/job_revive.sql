@@ -1,7 +1,6 @@
 -- Brings a discarded or cancelled job back under its id, due now, with at least one attempt left.
 -- Called in a transaction that holds the routing lock in share mode: the retention of events relies
--- on it that no unfinished job appears for an old event meanwhile. Its event is locked as well,
--- since kept events are forgotten without that lock.
+-- on it that no unfinished job appears for an old event meanwhile.
 -- $1 id, $2 clock shift in microseconds. Indexes: the primary keys of job_history and event.
 -- No row: it is neither, its event is gone, or its subscription is deleted.
 with fact as materialized (

@@ -16,6 +16,10 @@ use uuid::Uuid;
 use super::{Param, Store};
 use crate::{Error, ErrorKind};
 
+/// Most live subscriptions: an event that all of them want makes one fan-out transaction, which is
+/// bounded by this number of jobs.
+const SUBSCRIPTIONS_MAX: usize = 10_000;
+
 /// A declared type as it is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredType {
@@ -215,7 +219,13 @@ impl Store {
     ) -> Result<i32, Error> {
         new.check()?;
         let known = self.subscriptions_on(transaction).await?;
+        let count = known.len();
         let known = known.iter().find(|known| known.declared.name == new.name);
+        if known.is_none() && count >= SUBSCRIPTIONS_MAX {
+            let message = format!("there are {count} subscriptions, and no more may be");
+            return Err(Error::new(ErrorKind::Conflict, message)
+                .with_hint("delete some, or let one subscription stand for many receivers"));
+        }
         let (globs, sink) = (new.globs.to_texts(), new.sink.as_str());
         let (backoff, policy) = (Json(&new.policy.backoff), &new.policy);
         let priority = policy.priority.number();
