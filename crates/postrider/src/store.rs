@@ -145,8 +145,8 @@ pub(crate) fn put_back(connection: Object, error: Option<&Error>) {
     }
 }
 
-/// Begins a transaction whose every statement sees what is committed by then, whatever the database's
-/// default is: what waits for a lock must see what its holder did.
+/// Begins a transaction whose every statement sees what is committed by then, whatever the
+/// database's default is: what waits for a lock must see what its holder did.
 pub(crate) async fn read_committed(
     connection: &mut Object,
 ) -> Result<deadpool_postgres::Transaction<'_>, Error> {

@@ -32,7 +32,8 @@ pub(crate) async fn run_rescue(store: Store, mut stop: watch::Receiver<bool>) {
     }
 }
 
-/// Keeps house until `stop` turns true; a step under way is dropped then, and its transaction with it.
+/// Keeps house until `stop` turns true; a step under way is dropped then, and its transaction with
+/// it.
 pub(crate) async fn run_housekeeping(store: Store, mut stop: watch::Receiver<bool>) {
     while !*stop.borrow() {
         let turn = async {

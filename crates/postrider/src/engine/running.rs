@@ -250,7 +250,8 @@ impl<T> Drop for Owned<T> {
 
 impl Handle {
     /// Runs until `shutdown` is ready, then stops in order. Stops too when one of the engine's own
-    /// tasks ends unasked, which only a bug can make it do: the process must not live on without it.
+    /// tasks ends unasked, which only a bug can make it do: the process must not live on without
+    /// it.
     pub async fn run_until(mut self, shutdown: impl Future<Output = ()> + Send) {
         tokio::select! {
             () = shutdown => {}

@@ -79,7 +79,8 @@ pub(crate) struct Worker {
     ended_sender: mpsc::UnboundedSender<JobLease>,
     /// The tokens of the claims that were answered, each with its count of unsettled jobs.
     leases: Vec<(i64, Arc<AtomicUsize>)>,
-    /// Whether the answer of a claim may have been lost, so that jobs run here that nobody knows of.
+    /// Whether the answer of a claim may have been lost, so that jobs run here that nobody knows
+    /// of.
     answer_lost: bool,
 }
 
