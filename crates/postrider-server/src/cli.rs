@@ -22,7 +22,8 @@ mod up;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use context::{Context, Global};
 use fail::Failure;
 
@@ -39,8 +40,9 @@ Start here:
   postrider record order.placed order:42 --data '{\"amount\": 12}'
   postrider tail --subscription mail
 
-Exit codes: 0 done, 1 a negative answer or a failed operation, 2 usage or
-configuration, 3 database unreachable.";
+Exit codes: 0 done, 1 a negative answer or a failed operation (a bad line of
+NDJSON is one), 2 usage, configuration, or input on the command line that is
+refused, 3 database unreachable.";
 
 const BENCH_HELP: &str = "\
 Exit code 1 when a bar is not met.
@@ -103,7 +105,14 @@ pub(crate) fn main() -> ExitCode {
         eprint!("{}", Cli::command().render_help());
         return ExitCode::from(fail::USAGE);
     }
-    let cli = Cli::parse();
+    let matches = Cli::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    if let (Command::Demo(_) | Command::Bench(_), Some(url)) = (&cli.command, cli.global.url())
+        && let Err(failure) = context::check_scheme(url)
+    {
+        return failure.tell();
+    }
+    let names_database = matches.value_source("database_url") == Some(ValueSource::CommandLine);
     // These bring a runtime of their own, or need none.
     let command = match cli.command {
         Command::Demo(args) => return demo::main(args),
@@ -111,6 +120,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Bench(args) => {
             return bench::main(&args, cli.global.database_url.as_deref(), cli.global.json);
         }
+        Command::Up(_) if names_database => return up::needs_no_database().tell(),
         command => command,
     };
     cli.global.init_logs();
@@ -132,7 +142,7 @@ pub(crate) fn main() -> ExitCode {
         });
     match outcome {
         Ok(code) => code,
-        Err(failure) => failure.tell(),
+        Err(failure) => failure.in_schema(&context.schema).tell(),
     }
 }
 

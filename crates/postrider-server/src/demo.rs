@@ -250,7 +250,7 @@ fn print_verdict(args: &Args, verdict: &Verdict) {
         return;
     }
     for objection in verdict.objections(args.chaos) {
-        eprintln!("postrider demo: {objection}");
+        eprintln!("error: {objection}");
     }
     let line = serde_json::to_string(verdict).expect("numbers can be written as JSON");
     println!("{line}");

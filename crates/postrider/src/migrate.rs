@@ -107,7 +107,8 @@ pub async fn require_current(client: &Client, schema: &Schema) -> Result<(), Err
             format!("the schema `{name}` is at version {found}, this program needs {needed}")
         }
     };
-    Err(Error::new(ErrorKind::Schema, message).with_hint("run: postrider migrate"))
+    Err(Error::new(ErrorKind::Schema, message)
+        .with_hint(format!("run: {}", schema.migrate_command())))
 }
 
 /// Brings `schema` to the version of this program, creating it where it is missing. Safe when

@@ -61,6 +61,18 @@ impl Schema {
         format!("\"{}\"", self.0.replace('"', "\"\""))
     }
 
+    /// The command that brings this schema up to date, for a shell.
+    #[must_use]
+    pub fn migrate_command(&self) -> String {
+        let name = self.name();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+        match name {
+            DEFAULT_SCHEMA => "postrider migrate".to_owned(),
+            _ if name.chars().all(is_plain) => format!("postrider migrate --schema={name}"),
+            _ => format!("postrider migrate --schema='{}'", name.replace('\'', "'\\''")),
+        }
+    }
+
     /// Puts the schema's name, keys and channel into a template. What was put in is not looked at
     /// again, so a name may hold whatever a template does.
     pub(crate) fn render(&self, template: &str) -> String {

@@ -37,6 +37,11 @@ pub(super) struct Global {
 }
 
 impl Global {
+    /// The database that was named, if one was.
+    pub(super) fn url(&self) -> Option<&str> {
+        self.database_url.as_deref().filter(|url| !url.is_empty())
+    }
+
     /// Whether `NO_COLOR` or the flag forbids colours.
     fn forbids_color(&self) -> bool {
         self.no_color || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
@@ -73,6 +78,19 @@ pub(super) fn event_type(text: &str) -> Result<EventType, Invalid> {
     EventType::new(text)
 }
 
+/// Refuses what is neither a URL of PostgreSQL nor libpq's keys and values, such as `host=db`.
+pub(super) fn check_scheme(url: &str) -> Result<(), Failure> {
+    let begins = |scheme: &str| url.starts_with(scheme);
+    let is_key = |c: char| c.is_ascii_lowercase() || c == '_' || c.is_ascii_whitespace();
+    let has_keys = url.split_once('=').is_some_and(|(key, _)| key.chars().all(is_key));
+    if begins("postgres://") || begins("postgresql://") || has_keys {
+        return Ok(());
+    }
+    // The text itself may hold a password and is not repeated.
+    Err(Failure::usage("the database URL cannot be used: it does not begin with postgres://")
+        .hint("it looks like postgres://user:password@host:5432/database"))
+}
+
 /// What a command works with.
 #[derive(Debug)]
 pub(super) struct Context {
@@ -100,6 +118,7 @@ impl Context {
                 "set DATABASE_URL or give --database-url postgres://user:password@host/database",
             ));
         };
+        check_scheme(url)?;
         Ok(Database::new(url)?.pool_size(2))
     }
 

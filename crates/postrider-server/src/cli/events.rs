@@ -85,7 +85,7 @@ pub(super) struct ListArgs {
     #[arg(long, value_name = "WHEN", value_parser = parse_since)]
     since: Option<OffsetDateTime>,
     /// Only those below this seq: the next page.
-    #[arg(long, value_name = "SEQ")]
+    #[arg(long, value_name = "SEQ", value_parser = parse_seq)]
     before: Option<i64>,
     /// How many at most, 1 to 1000.
     #[arg(long, value_name = "N", default_value_t = 50)]
@@ -113,11 +113,16 @@ async fn list(args: ListArgs, context: &Context) -> Result<ExitCode, Failure> {
         limit: args.limit,
     };
     let page = context.admin().await?.events(&filter).await?;
-    context.output.print(&page, |page| table(page, context.output))?;
+    let EventFilter { type_glob, tenant, subject, state, since, before, limit: _ } = &filter;
+    let asks_for_all = type_glob.is_none()
+        && (state.is_none() && since.is_none() && before.is_none())
+        && [tenant, subject].into_iter().all(Option::is_none);
+    let empty = if asks_for_all { "no event yet" } else { "no event matches" };
+    context.output.print(&page, |page| table(page, empty, context.output))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(page: &Page<EventSummary>, output: Output) -> String {
+fn table(page: &Page<EventSummary>, empty: &str, output: Output) -> String {
     let head = ["SEQ", "RECORDED", "TYPE", "SUBJECT", "TENANT", "STATE", "TRIES", "ERROR", "ID"];
     let mut table = Table::new(output, &head);
     for event in &page.items {
@@ -133,7 +138,7 @@ fn table(page: &Page<EventSummary>, output: Output) -> String {
             event.id.map(|id| id.to_string()).unwrap_or_default(),
         ]);
     }
-    let mut text = table.render("no such event");
+    let mut text = table.render(empty);
     if let Some(next) = page.next {
         text.push_str(&format!("\nmore: --before {next}\n"));
     }
@@ -250,6 +255,10 @@ fn not_poisoned(event: EventRef, state: EventState) -> Failure {
 fn not_found(event: EventRef) -> Failure {
     Failure::operation(format!("there is no event {event}"))
         .hint("it was never committed, or is over its retention; see: postrider events list")
+}
+
+fn parse_seq(text: &str) -> Result<i64, &'static str> {
+    text.parse().map_err(|_| "a seq is a number")
 }
 
 /// Reads a span before now, or a time.

@@ -59,7 +59,7 @@ pub(super) enum Command {
 #[derive(Debug, clap::Args)]
 pub(super) struct JobArgs {
     /// Its id.
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", value_parser = parse_id)]
     id: i64,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct ListArgs {
     #[arg(long)]
     tenant: Option<String>,
     /// Only those below this id: the next page.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = parse_id)]
     before: Option<i64>,
     /// How many at most, 1 to 1000.
     #[arg(long, value_name = "N", default_value_t = 50)]
@@ -106,12 +106,25 @@ async fn list(args: ListArgs, context: &Context) -> Result<ExitCode, Failure> {
         before: args.before,
         limit: args.limit,
     };
-    let page = context.admin().await?.jobs(&filter).await?;
-    context.output.print(&page, |page| table(page, context.output))?;
+    let admin = context.admin().await?;
+    let page = admin.jobs(&filter).await?;
+    // Jobs outlive a deleted subscription, so its name is looked up only when there are none.
+    if let (true, Some(name)) = (page.items.is_empty(), &filter.subscription)
+        && admin.subscription(name).await?.is_none()
+    {
+        return Err(Failure::operation(format!("there is no subscription `{name}`"))
+            .hint("see: postrider subscriptions list"));
+    }
+    let JobFilter { state, subscription, queue, tenant, before, limit: _ } = &filter;
+    let asks_for_all = state.is_none()
+        && before.is_none()
+        && [subscription, queue, tenant].into_iter().all(Option::is_none);
+    let empty = if asks_for_all { "no job yet" } else { "no job matches" };
+    context.output.print(&page, |page| table(page, empty, context.output))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(page: &Page<JobSummary>, output: Output) -> String {
+fn table(page: &Page<JobSummary>, empty: &str, output: Output) -> String {
     let head =
         ["ID", "STATE", "SUBSCRIPTION", "TRIES", "WHEN", "TYPE", "SUBJECT", "TENANT", "ERROR"];
     let mut table = Table::new(output, &head);
@@ -128,11 +141,15 @@ fn table(page: &Page<JobSummary>, output: Output) -> String {
             short(job.last_error.as_deref().unwrap_or_default(), 60),
         ]);
     }
-    let mut text = table.render("no such job");
+    let mut text = table.render(empty);
     if let Some(next) = page.next {
         text.push_str(&format!("\nmore: --before {next}\n"));
     }
     text
+}
+
+fn parse_id(text: &str) -> Result<i64, &'static str> {
+    text.parse().map_err(|_| "a job id is a number")
 }
 
 fn tries(job: &JobSummary) -> String {

@@ -15,8 +15,9 @@ const AFTER_HELP: &str = "\
 Examples:
   postrider migrate                              install or update; safe to repeat
   postrider migrate --status                     exit code 1 when there is something to do
-  postrider migrate --print | psql               the same through a tool of your own
-  postrider migrate --schema outbox              in a schema of another name";
+  postrider migrate --schema outbox              in a schema of another name
+  postrider migrate --print | psql -v ON_ERROR_STOP=1 \"$DATABASE_URL\"
+                                                 the same through a tool of your own";
 
 /// What to do about the schema.
 #[derive(Debug, clap::Args)]
@@ -77,12 +78,13 @@ fn standing(status: Status, context: &Context) -> Result<ExitCode, Failure> {
     };
     let name = context.schema.name();
     let program_version = migrate::version();
+    let command = context.schema.migrate_command();
     let standing = Standing { schema: name, status: word, version, program_version };
     context.output.print(&standing, |_| match status {
-        Status::Missing => format!("there is no Postrider in `{name}` (run: postrider migrate)"),
+        Status::Missing => format!("there is no Postrider in `{name}` (run: {command})"),
         Status::Behind { version } => format!(
             "`{name}` is behind: version {version}, this program has {program_version} \
-             (run: postrider migrate)"
+             (run: {command})"
         ),
         Status::Current => format!("`{name}` is up to date (version {program_version})"),
         Status::Ahead { version } => format!(

@@ -1,6 +1,7 @@
 //! `postrider record`: one event, or many from NDJSON.
 //!
-//! How it fails: exit code 2 for what cannot be an event, 1 for what the database refuses.
+//! How it fails: exit code 2 for what cannot be an event, 1 for what the database refuses for its
+//! own state (a type that is not declared, an id that is taken) and for a bad line of NDJSON.
 //! Invariant: an id is printed only when its event is committed.
 
 mod ndjson;
@@ -30,7 +31,10 @@ Each NDJSON line is an object with type and subject, and optionally data, key,
 tenant, headers and id, or body (base 16) and content_type instead of data. A
 batch is a transaction: a bad line is named by its number and nothing of its
 batch is recorded. Lines with an id can be recorded again without harm for a
-week.";
+week.
+
+Exit code 2 for an event on the command line that cannot be one, 1 for a bad line
+of NDJSON, which is a failed operation: lines before it may be recorded.";
 
 const USAGE: &str = "\
 postrider record [OPTIONS] TYPE SUBJECT
@@ -61,7 +65,7 @@ pub(super) struct Args {
     #[arg(value_parser = parse_header)]
     headers: Vec<(String, String)>,
     /// An id of your own: recording it again within a week changes nothing.
-    #[arg(long, value_name = "UUID", conflicts_with = "ndjson")]
+    #[arg(long, value_name = "UUID", value_parser = parse_id, conflicts_with = "ndjson")]
     id: Option<Uuid>,
     /// Record a line each from FILE, or from standard input when it is - or left out.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
@@ -102,7 +106,11 @@ fn event(args: &Args) -> Result<NewEvent, Failure> {
         if let Some(tenant) = &args.tenant {
             event = event.tenant(tenant)?;
         }
-        for (name, value) in &args.headers {
+        for (place, (name, value)) in args.headers.iter().enumerate() {
+            if args.headers[..place].iter().any(|(earlier, _)| earlier == name) {
+                let problem = format!("`{name}` is given twice");
+                return Err(postrider::Invalid::new("headers", problem));
+            }
             event = event.header(name, value)?;
         }
         if let Some(id) = args.id {
@@ -110,7 +118,10 @@ fn event(args: &Args) -> Result<NewEvent, Failure> {
         }
         Ok::<_, postrider::Invalid>(event)
     };
-    Ok(build().map_err(Failure::usage)?.raw_json(data(&args.data)?))
+    let event = build().map_err(Failure::usage)?.raw_json(data(&args.data)?);
+    // Here rather than at recording: what is refused in any case needs no database.
+    event.check().map_err(Failure::usage)?;
+    Ok(event)
 }
 
 /// Reads `--data`: JSON, `@FILE`, or `-`.
@@ -138,6 +149,10 @@ fn said(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     text.strip_suffix(&place).unwrap_or(&text).to_owned()
+}
+
+fn parse_id(text: &str) -> Result<Uuid, &'static str> {
+    Uuid::parse_str(text).map_err(|_| "a UUID looks like 01980000-0000-7000-8000-000000000001")
 }
 
 fn parse_header(text: &str) -> Result<(String, String), String> {

@@ -52,7 +52,7 @@ pub(super) struct Args {
     #[arg(long = "type", value_name = "GLOB", value_parser = context::glob)]
     types: Vec<Glob>,
     /// Run this for each event instead of printing it.
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", value_parser = parse_command)]
     exec: Option<String>,
     /// How many events are handled at once. [default: 50, with --exec 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
@@ -101,6 +101,14 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     match printer.failure() {
         Some(error) => Err(error.into()),
         None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Refuses a command that does nothing: it would count every event as handled.
+fn parse_command(text: &str) -> Result<String, &'static str> {
+    match text.trim().is_empty() {
+        true => Err("it is empty; leave --exec out to print the events"),
+        false => Ok(text.to_owned()),
     }
 }
 

@@ -15,12 +15,13 @@ use super::output::{Table, time};
 
 const DECLARE_HELP: &str = "\
 An event can be recorded once its type is declared: a dotted noun, then a verb.
-Declaring the same again changes nothing; of two that differ, the higher version
-stands.
+Declaring it again keeps the description and the exposure, unless the command
+gives others; of two that differ, the higher version stands.
 
 Examples:
   postrider types declare order.placed --description 'An order was placed.'
-  postrider types declare order.paid order.shipped --external";
+  postrider types declare order.paid order.shipped --external
+  postrider types declare order.paid --internal  take it back: only handlers get it";
 
 const LIST_HELP: &str = "\
 Examples:
@@ -45,9 +46,12 @@ pub(super) struct DeclareArgs {
     #[arg(required = true, value_name = "NAME", value_parser = context::event_type)]
     types: Vec<EventType>,
     /// Let events of these types leave the instance: webhooks, brokers and pull clients may have
-    /// them. Without it only handlers and `tail` do.
+    /// them. Without it a new type is internal and an earlier exposure stays.
     #[arg(long)]
     external: bool,
+    /// Keep events of these types inside: only handlers and `tail` may have them.
+    #[arg(long, conflicts_with = "external")]
+    internal: bool,
     /// What such an event tells, in a sentence. Without it an earlier description stays.
     #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     description: Option<String>,
@@ -65,18 +69,20 @@ pub(super) async fn run(command: Command, context: &Context) -> Result<ExitCode,
 }
 
 async fn declare(args: DeclareArgs, context: &Context) -> Result<ExitCode, Failure> {
-    let DeclareArgs { types, external, description, version } = args;
+    let DeclareArgs { types, external, internal, description, version } = args;
     let admin = context.admin().await?;
     let known = admin.types().await?;
     let types: Vec<EventType> = types
         .into_iter()
         .map(|declared| {
-            // Without a new description the old one stays: repeating a command must not erase it.
+            // Without a new description or exposure the old one stays: repeating a command must
+            // neither erase the one nor withdraw the other.
             let kept = known.iter().find(|info| info.name == declared.name.as_str());
+            let was_external = kept.is_some_and(|info| info.exposure == Exposure::External);
             let kept = kept.map(|info| info.description.clone()).unwrap_or_default();
             let declared = declared.version(version);
             let declared = declared.description(description.clone().unwrap_or(kept));
-            if external { declared.external() } else { declared }
+            if external || (was_external && !internal) { declared.external() } else { declared }
         })
         .collect();
     let declared = admin.declare_types(&types).await?;

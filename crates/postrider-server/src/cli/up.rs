@@ -17,7 +17,8 @@ use super::signals::Signals;
 const AFTER_HELP: &str = "\
 Starts PostgreSQL on 127.0.0.1 with a random password, installs the schema,
 prints the URL, and runs the relay until told to stop. The next `up` in the same
-directory finds everything again.
+directory finds everything again. DATABASE_URL is not used, and --database-url
+is refused: `postrider serve` runs the relay on a database of yours.
 
 Examples:
   postrider up
@@ -69,6 +70,12 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     }
     server.stop().await.map_err(Failure::operation)?;
     said.map(|()| ExitCode::SUCCESS)
+}
+
+/// Refuses a database: silently starting another one would surprise whoever named it.
+pub(super) fn needs_no_database() -> Failure {
+    Failure::usage("`up` starts a PostgreSQL of its own and takes no --database-url")
+        .hint("to run the relay on that database: postrider serve --migrate --database-url URL")
 }
 
 /// Where the data are kept unless somebody says otherwise.

@@ -36,9 +36,9 @@ impl Failure {
 
     /// Writes it to standard error and returns the exit code.
     pub(super) fn report(&self) -> ExitCode {
-        eprintln!("postrider demo: {}", self.message);
+        eprintln!("error: {}", self.message);
         if let Some(hint) = &self.hint {
-            eprintln!("{hint}");
+            eprintln!("hint: {hint}");
         }
         ExitCode::from(self.code)
     }

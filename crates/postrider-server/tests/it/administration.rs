@@ -16,6 +16,13 @@ async fn types_are_declared_listed_and_versioned() {
         (&"declared".into(), &"external".into())
     );
     assert_eq!(declared[0]["description"], "An order was placed.");
+    // Repeating the command withdraws nothing; that has a flag of its own.
+    let again = ["types", "declare", "order.placed", "--version", "3"];
+    program.ok(&again).await.says("declared like this already");
+    let internal = [&again[..], &["--internal"]].concat();
+    program.ok(&internal).await.says("declared order.placed (internal)");
+    program.ok(&[&again[..], &["--external"]].concat()).await.says("(external)");
+    program.run(&[&internal[..], &["--external"]].concat()).await.code(2);
     let ended = program.run(&["types", "declare", "order.placed", "--version", "2"]).await.code(1);
     ended.complains("stands at version 3").complains("--version 3");
     program.ok(&["types", "list"]).await.says("TYPE").says("external  3");
@@ -36,7 +43,7 @@ async fn subscriptions_are_created_listed_paused_resumed_and_deleted() {
     program
         .run(&filter)
         .await
-        .code(1)
+        .code(2)
         .complains("is no JSON path")
         .complains("$.data.amount > 100");
     program.ok(&["subscriptions", "pause", "mail"]).await.says("paused mail");
@@ -52,6 +59,17 @@ async fn subscriptions_are_created_listed_paused_resumed_and_deleted() {
         let ended = program.run(&["subscriptions", verb, "mail"]).await.code(1);
         ended.complains("error: there is no subscription `mail`");
     }
+}
+
+#[tokio::test]
+async fn an_empty_list_says_whether_anything_was_asked_for() {
+    let program = Program::migrated().await;
+    program.ok(&["events", "list"]).await.says("no event yet");
+    program.ok(&["events", "list", "--since", "1h"]).await.says("no event matches");
+    program.ok(&["jobs", "list"]).await.says("no job yet");
+    program.ok(&["jobs", "list", "--queue", "q"]).await.says("no job matches");
+    let ended = program.run(&["jobs", "list", "--subscription", "nope"]).await.code(1);
+    ended.complains("error: there is no subscription `nope`");
 }
 
 /// Three events: fanned out to `mail`, poisoned, owed.
@@ -156,7 +174,7 @@ async fn jobs_are_listed_cancelled_and_retried() {
         .says("o:1");
     let revived = program.ok(&["jobs", "retry", "1", "--json"]).await.json();
     assert_eq!(revived["result"], "revived");
-    program.ok(&["jobs", "list", "--state", "cancelled"]).await.says("no such job");
+    program.ok(&["jobs", "list", "--state", "cancelled"]).await.says("no job matches");
     for (verb, code) in [("show", 1), ("retry", 1), ("cancel", 1)] {
         program.run(&["jobs", verb, "99"]).await.code(code).complains("there is no job 99");
     }

@@ -19,6 +19,13 @@ async fn an_unreachable_database_is_exit_code_3() {
 async fn a_url_that_is_none_and_no_url_at_all_are_exit_code_2() {
     let ended = end(command(&["types", "list", "--database-url", "postgres//x"])).await;
     ended.code(2).complains("error: the database URL").complains("hint: ");
+    for (command_name, url) in [("doctor", "foo"), ("doctor", "mysql://h/d?a=b"), ("demo", "foo")] {
+        let ended = end(command(&[command_name, "--database-url", url])).await.code(2);
+        ended.complains("error: ").complains("it does not begin with postgres://");
+    }
+    // Keys and values as libpq takes them: nobody answers, so they were read.
+    let keys = "host=127.0.0.1 port=1 user=u dbname=d";
+    end(command(&["types", "list", "--database-url", keys])).await.code(3);
     end(command(&["types", "list"])).await.code(2).complains("DATABASE_URL");
     let no_name = ["types", "list", "--schema", "pg_x"];
     end(command(&no_name)).await.code(2).complains("begins with pg_");
@@ -45,8 +52,14 @@ async fn a_missing_schema_is_exit_code_2_and_says_what_to_run() {
     ];
     for arguments in commands {
         let ended = program.run(arguments).await;
-        ended.code(2).complains("error: ").complains("hint: run: postrider migrate");
+        ended.code(2).complains("error: ").complains("hint: run: postrider migrate\n");
     }
+    let ended = program.run(&["types", "list", "--schema", "outbox"]).await.code(2);
+    ended.complains("hint: run: postrider migrate --schema=outbox\n");
+    let ended = program.run(&["doctor", "--schema", "it's"]).await.code(1);
+    ended.says(r"-> run: postrider migrate --schema='it'\''s'");
+    let ended = program.run(&["migrate", "--status", "--schema", "outbox"]).await.code(1);
+    ended.says("(run: postrider migrate --schema=outbox)");
 }
 
 #[tokio::test]
@@ -58,7 +71,7 @@ async fn unknown_flags_and_commands_are_exit_code_2() {
 
 #[tokio::test]
 async fn bad_input_is_refused_before_anything_is_connected() {
-    let commands: [(&[&str], &str); 9] = [
+    let commands: [(&[&str], &str); 17] = [
         (&["types", "declare", "order..placed"], "empty segment"),
         (&["types", "declare", "postrider.x"], "reserved"),
         (&["types", "declare", "a.b", "--version", "0"], "--version"),
@@ -68,6 +81,14 @@ async fn bad_input_is_refused_before_anything_is_connected() {
         (&["subscriptions", "create", "x", "--type", "a", "--max-attempts", "0"], "max_attempts"),
         (&["record", "a.b", ""], "subject: is empty"),
         (&["record", "a.b", "s", "--data", "{x}"], "--data is no JSON"),
+        (&["record", "a.b", "s", "--data", r#"{"a":"\u0000"}"#], "NUL"),
+        (&["record", "a.b", "s", "--data", r#""\ud800""#], "surrogate"),
+        (&["record", "a.b", "s", "--header", "a=1", "--header", "a=2"], "`a` is given twice"),
+        (&["record", "a.b", "s", "--id", "123"], "a UUID looks like 01980000-"),
+        (&["jobs", "show", "abc"], "a job id is a number"),
+        (&["tail", "-s", "x", "--type", "a", "--exec", ""], "leave --exec out"),
+        (&["tail", "-s", "x", "--type", "a", "--exec", " "], "leave --exec out"),
+        (&["types", "declare", "a", "--internal", "--external"], "cannot be used with"),
     ];
     for (arguments, words) in commands {
         // There is no database there; exit code 3 would say that it was tried.

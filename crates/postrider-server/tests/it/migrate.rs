@@ -45,6 +45,10 @@ async fn catalog(client: &Client, schema: &str) -> BTreeSet<String> {
 async fn printed_sql_gives_the_same_catalog_as_running_it() {
     let (printed, applied) = (Program::empty().await, Program::empty().await);
     let text = end(command(&["migrate", "--print"])).await.code(0).out;
+    let comments = text.lines().filter(|line| line.trim_start().starts_with("--"));
+    for comment in comments {
+        assert!(!comment.contains("\"postrider\""), "a placeholder in a comment: {comment}");
+    }
     printed.client.batch_execute(&text).await.unwrap();
     applied.ok(&["migrate"]).await.says("migrated `postrider`: 0001_core");
     let (one, other) =

@@ -55,6 +55,15 @@ async fn an_undeclared_type_names_the_nearest_ones() {
     ended.complains("error: type: order.plced is not declared").complains("order.placed");
 }
 
+#[tokio::test]
+async fn data_that_only_the_database_refuses_is_exit_code_2_too() {
+    let program = with_types().await;
+    let arguments = ["record", "order.paid", "o:1", "--data", "1e999999"];
+    program.run(&arguments).await.code(2).complains("error: ");
+    let large = format!("\"{}\"", "x".repeat(300_000));
+    program.feed(&["record", "order.paid", "o:1", "--data", "-"], &large).await.code(2);
+}
+
 fn lines(count: usize) -> Vec<String> {
     let line = |n| format!(r#"{{"type":"order.paid","subject":"o:{n}","data":{{"n":{n}}}}}"#);
     (1..=count).map(line).collect()
@@ -85,7 +94,7 @@ async fn ndjson_is_recorded_in_order_in_batches() {
 #[tokio::test]
 async fn a_bad_line_is_named_and_nothing_of_its_batch_is_recorded() {
     let bad_lines = [
-        ("{", "is no JSON object"),
+        ("{", "is no JSON"),
         (r#"{"type":"order.paid"}"#, "missing field `subject`"),
         (r#"{"type":"order.paid","subject":""}"#, "subject: is empty"),
         (r#"{"type":"order.payd","subject":"s"}"#, "order.payd is not declared"),

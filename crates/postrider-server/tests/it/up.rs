@@ -5,6 +5,14 @@ use nix::sys::signal::Signal;
 use crate::program::{Running, command, end};
 
 #[tokio::test]
+async fn a_database_that_was_named_is_refused_wherever_the_flag_stands() {
+    let url = "postgres://127.0.0.1:1/nowhere";
+    for arguments in [["up", "--database-url", url], ["--database-url", url, "up"]] {
+        end(command(&arguments)).await.code(2).complains("hint: ").complains("postrider serve");
+    }
+}
+
+#[tokio::test]
 async fn it_starts_a_server_of_its_own_and_finds_the_data_again() {
     let word = uuid::Uuid::new_v4().simple().to_string();
     let directory = std::env::temp_dir().join(format!("postrider-up-{word}"));

@@ -1,6 +1,6 @@
 -- The first schema: types, subscriptions and routes; events and what is owed; jobs and leases.
--- {schema} stands for the quoted name of Postrider's schema, {schema_in_literal} for the same
--- within a literal.
+-- The source of this text names no schema: its placeholders are replaced by the quoted name, or by
+-- the same within a literal, before it is printed or run.
 
 create type {schema}.exposure as enum ('internal', 'external');
 create type {schema}.job_state as enum ('pending', 'running', 'completed', 'discarded', 'cancelled');

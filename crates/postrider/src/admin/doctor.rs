@@ -103,7 +103,7 @@ async fn inside(admin: &Admin) -> Result<Vec<Finding>, Error> {
         globs(&subscriptions),
         left_out(&subscriptions),
         filters(&subscriptions),
-        partitions(&tables),
+        partitions(&tables, &admin.store.schema),
         net(&tables),
     ])
 }
@@ -195,17 +195,21 @@ fn horizon(holders: &[Holder]) -> Finding {
     warn("vacuum", format!("held back by {}", held.join("; ")), advice)
 }
 
+fn repair(schema: &Schema) -> String {
+    format!("run: {}", schema.migrate_command())
+}
+
 fn schema_finding(status: Status, schema: &Schema) -> Finding {
     let name = schema.name();
     match status {
         Status::Current => ok("schema", format!("`{name}` is at version {}", migrate::version())),
         Status::Missing => {
-            fail("schema", format!("there is no Postrider in `{name}`"), "run: postrider migrate")
+            fail("schema", format!("there is no Postrider in `{name}`"), repair(schema))
         }
         Status::Behind { version } => {
             let needed = migrate::version();
             let found = format!("`{name}` is at version {version}, this program needs {needed}");
-            fail("schema", found, "run: postrider migrate")
+            fail("schema", found, repair(schema))
         }
         Status::Ahead { version } => {
             let found =
@@ -329,9 +333,9 @@ fn filters(subscriptions: &[SubscriptionInfo]) -> Finding {
     warn("filters", failed.join("; "), advice)
 }
 
-fn partitions(tables: &[NetRows]) -> Finding {
+fn partitions(tables: &[NetRows], schema: &Schema) -> Finding {
     let Some(least) = tables.iter().map(|table| table.days_ahead).min() else {
-        return fail("partitions", "there are none", "run: postrider migrate");
+        return fail("partitions", "there are none", repair(schema));
     };
     let found = match least {
         i32::MIN..0 => "today's are missing".to_owned(),

@@ -1,8 +1,9 @@
 //! TLS to PostgreSQL, with the meaning that libpq gives to `sslmode` and `sslrootcert`.
 //!
 //! How it fails: [`Error`] of kind `Configuration` for a root certificate that cannot be read.
-//! Invariants: `verify-full` checks the certificate and the host's name, `verify-ca` the certificate
-//! alone; `prefer` and `require` encrypt and check nothing, as everywhere with PostgreSQL, unless
+//! Invariants: `verify-full` checks the certificate and the host's name, `verify-ca` the
+//! certificate alone; `prefer` and `require` encrypt and check nothing, as everywhere with
+//! PostgreSQL, unless
 //! `sslrootcert` is given, which makes `require` check the certificate.
 
 use std::sync::Arc;

@@ -22,6 +22,8 @@ use crate::{Database, Error, ErrorKind, Schema, migrate};
 /// What the engine's own loops may hold at once: the relay's pass, a claim, a settle, the renewal
 /// of the lease, maintenance, and one for callers that wait or administer.
 const OWN_CONNECTIONS: usize = 6;
+/// The same in words, for the message of a pool that is too small.
+const OWN_HOLDERS: &str = "relay, claims, settles, lease, maintenance, and one for callers";
 
 /// Builds an [`crate::Engine`].
 pub struct EngineBuilder {
@@ -306,17 +308,18 @@ impl EngineBuilder {
         }
         let queues: Vec<String> =
             holding.iter().map(|queue| format!("{} in queue `{queue}`", limit(queue))).collect();
-        let message = match queues.is_empty() {
-            true => format!("the pool has {size} connections, the engine itself needs {needed}"),
-            false => format!(
-                "the pool has {size} connections, but {needed} may be held at once: \
-                 {OWN_CONNECTIONS} by the engine and {handlers} by handlers in transactions ({})",
-                queues.join(", ")
-            ),
-        };
-        Err(Error::new(ErrorKind::Configuration, message)
-            .with_field("pool_size")
-            .with_hint(format!("set pool_size to {needed}, or lower the limits of those queues")))
+        let connections = if size == 1 { "connection" } else { "connections" };
+        let mut message = format!(
+            "the pool has {size} {connections}, but {needed} may be held at once: \
+             {OWN_CONNECTIONS} by the engine ({OWN_HOLDERS})"
+        );
+        let mut hint = format!("set pool_size to {needed}");
+        if !queues.is_empty() {
+            let queues = queues.join(", ");
+            message.push_str(&format!(" and {handlers} by handlers in transactions ({queues})"));
+            hint.push_str(", or lower the limits of those queues");
+        }
+        Err(Error::new(ErrorKind::Configuration, message).with_field("pool_size").with_hint(hint))
     }
 
     async fn check_schema(&self) -> Result<(), Error> {

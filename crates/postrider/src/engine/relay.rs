@@ -244,17 +244,30 @@ impl Relay {
         while Instant::now() < until {
             let woken =
                 tokio::time::timeout(LINGER_LOOK, self.wakes.relay.notified()).await.is_ok();
-            if woken || !matches!(self.pass().await, Ok(0)) {
+            if woken || !self.is_quiet().await {
                 return false;
             }
         }
         true
     }
 
+    /// Looks once. Returns whether nothing was owed; a look that failed is taken again by the
+    /// caller of [`Relay::rest`], with nothing taken for granted.
+    async fn is_quiet(&mut self) -> bool {
+        match self.pass().await {
+            Ok(fanned) => fanned == 0,
+            Err(error) => {
+                tracing::debug!(%error, "a look before sleep failed");
+                self.floor.forget();
+                false
+            }
+        }
+    }
+
     /// The bell is held: one last full look, then sleep until rung or until the sweep.
     async fn sleep_on_bell(&mut self, sweep: Duration) {
         self.floor.drop_hint();
-        if matches!(self.pass().await, Ok(0)) && self.wakes.is_listening() {
+        if self.is_quiet().await && self.wakes.is_listening() {
             let _ = tokio::time::timeout(sweep, self.wakes.relay.notified()).await;
         }
     }

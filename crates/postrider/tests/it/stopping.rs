@@ -124,10 +124,13 @@ async fn a_relay_under_a_load_without_end_stops_when_it_is_told_to() {
 async fn a_pool_that_is_too_small_is_refused_with_the_sum() {
     let fixture = Fixture::new().await;
     let database = || postrider::Database::new(&fixture.db.url()).unwrap();
-    let small = postrider::Engine::builder(database().pool_size(5)).start().await;
+    let small = postrider::Engine::builder(database().pool_size(1)).start().await;
     let error = small.err().expect("refused");
     assert_eq!(error.kind(), ErrorKind::Configuration);
-    assert_eq!(error.to_string(), "the pool has 5 connections, the engine itself needs 6");
+    let own = "6 by the engine (relay, claims, settles, lease, maintenance, and one for callers)";
+    let sum = format!("the pool has 1 connection, but 6 may be held at once: {own}");
+    assert_eq!(error.to_string(), sum);
+    assert_eq!(error.hint(), Some("set pool_size to 6"));
     let mut ledger = eager("ledger", &["a.b"], 1);
     ledger.policy.queue = "money".into();
     let error = postrider::Engine::builder(database().pool_size(12))
@@ -138,8 +141,10 @@ async fn a_pool_that_is_too_small_is_refused_with_the_sum() {
         .await
         .err()
         .expect("refused");
-    let sum = "the pool has 12 connections, but 13 may be held at once: 6 by the engine and \
-               7 by handlers in transactions (7 in queue `money`)";
+    let sum = format!(
+        "the pool has 12 connections, but 13 may be held at once: {own} and 7 by handlers in \
+         transactions (7 in queue `money`)"
+    );
     assert_eq!(error.to_string(), sum);
     let hint = "set pool_size to 13, or lower the limits of those queues";
     assert_eq!(error.hint(), Some(hint));

@@ -12,6 +12,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use postrider::{Error, NewEvent, Recorder};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::error::Category;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, BufReader};
 use uuid::Uuid;
@@ -38,6 +39,7 @@ struct Line {
     key: Option<String>,
     tenant: Option<String>,
     headers: Option<BTreeMap<String, String>>,
+    #[serde(default, deserialize_with = "id")]
     id: Option<Uuid>,
 }
 
@@ -216,12 +218,12 @@ impl Import<'_> {
                     Err(error) if error.kind() == postrider::ErrorKind::Invalid => {
                         return at_line(*number, error.into());
                     }
-                    Err(error) => return error.into(),
+                    Err(error) => return Failure::from(error).code(FAILED),
                     Ok(()) => {}
                 }
             }
         }
-        error.into()
+        Failure::from(error).code(FAILED)
     }
 
     /// Records an event and takes it back.
@@ -258,15 +260,24 @@ fn place_in_batch(message: &str) -> Option<(usize, String)> {
     Some((place, words.to_owned()))
 }
 
+/// Reads an id, and says what one looks like in our words.
+fn id<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Uuid>, D::Error> {
+    let text = Option::<String>::deserialize(from)?;
+    let id = text.map(|text| super::parse_id(&text)).transpose();
+    id.map_err(|problem| serde::de::Error::custom(format_args!("id: {problem}")))
+}
+
 fn parse(line: &[u8]) -> Result<NewEvent, Failure> {
-    let line: Line = serde_json::from_slice(line).map_err(|error| {
-        let (said, column) = (super::said(&error), error.column());
-        match error.classify() {
-            serde_json::error::Category::Data => Failure::operation(said),
-            _ => Failure::operation(format!("is no JSON object: {said} (column {column})")),
+    // A list would be taken for the fields in their order.
+    let is_object = line.trim_ascii_start().starts_with(b"{");
+    match serde_json::from_slice::<Line>(line) {
+        Err(error) if error.classify() != Category::Data => {
+            Err(Failure::operation(format!("is no JSON (column {})", error.column())))
         }
-    })?;
-    build(line).map_err(Failure::operation)
+        _ if !is_object => Err(Failure::operation("is no JSON object")),
+        Err(error) => Err(Failure::operation(super::said(&error))),
+        Ok(line) => build(line).map_err(Failure::operation),
+    }
 }
 
 fn build(line: Line) -> Result<NewEvent, postrider::Invalid> {
@@ -322,7 +333,12 @@ mod tests {
     fn a_bad_line_says_what_is_wrong_with_it() {
         assert_eq!(refused(r#"{"type":"a.b"}"#), "missing field `subject`");
         assert!(refused(r#"{"type":"a.b","subject":"s","x":1}"#).contains("unknown field `x`"));
-        assert!(refused("{").starts_with("is no JSON object"));
+        for other in ["5", r#"["a.b", "s"]"#] {
+            assert_eq!(refused(other), "is no JSON object");
+        }
+        let id = refused(r#"{"type":"a.b","subject":"s","id":"7"}"#);
+        assert!(id.starts_with("id: a UUID looks like"), "{id}");
+        assert!(refused("not json").starts_with("is no JSON (column 2)"));
         assert!(refused(r#"{"type":"a..b","subject":"s"}"#).contains("empty segment"));
         assert!(refused(r#"{"type":"a","subject":"s","body":"ff"}"#).contains("content_type"));
         let odd = r#"{"type":"a","subject":"s","body":"f","content_type":"a/b"}"#;
