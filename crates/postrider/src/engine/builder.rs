@@ -144,8 +144,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Names this process in the list of sessions. Defaults to the host name and process id, joined by
-    /// a colon; what stands before the colon tells which processes share a host.
+    /// Names this process in the list of sessions. Defaults to the host name and process id, joined
+    /// by a colon; what stands before the colon tells which processes share a host.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
