@@ -2,7 +2,9 @@
 -- the engine needs neither ownership nor the right to create anything.
 
 -- Makes the daily partition of `parent` that holds `day`, unless it exists. Attaching needs no lock
--- that stops writers of other partitions. Rows that fell into the net meanwhile move into it.
+-- that stops writers of other partitions. Rows that fell into the net meanwhile move into it; only
+-- then readers must wait too: a statement that was planned before the partition was there would look
+-- for the moved rows in the net alone, and find them in neither.
 create or replace function {schema}.make_partition(parent text, column_name text, day date)
   returns boolean language plpgsql security definer
   set search_path = pg_catalog, pg_temp set timezone = 'UTC' set lock_timeout = '50ms' as $$
@@ -11,13 +13,25 @@ declare
   lower_bound timestamptz := day::timestamptz;
   upper_bound timestamptz := (day + 1)::timestamptz;
   in_range text := format('%I >= %L and %I < %L', column_name, lower_bound, column_name, upper_bound);
+  look text := format('select exists (select from %s.%I where %s)',
+    {schema_literal}, parent || '_default', in_range);
+  rows_move boolean;
+  rows_came boolean;
 begin
   if to_regclass(format('%s.%I', {schema_literal}, child)) is not null then
     return false;
   end if;
   execute format('create table %1$s.%2$I (like %1$s.%3$I including defaults including constraints)',
     {schema_literal}, child, parent);
+  execute look into rows_move;
+  if rows_move then
+    execute format('lock table only %s.%I in access exclusive mode', {schema_literal}, parent);
+  end if;
   execute format('lock table %s.%I in access exclusive mode', {schema_literal}, parent || '_default');
+  execute look into rows_came;
+  if rows_came and not rows_move then
+    raise lock_not_available using message = 'rows fell into the net meanwhile: come again';
+  end if;
   execute format('with moved as (delete from %1$s.%2$I where %3$s returning *)
                   insert into %1$s.%4$I select * from moved',
     {schema_literal}, parent || '_default', in_range, child);
