@@ -23,6 +23,9 @@ begin
   end if;
   execute format('create table %1$s.%2$I (like %1$s.%3$I including defaults including constraints)',
     {schema_literal}, child, parent);
+  -- Of two processes one waits here, before either holds what the other needs.
+  execute format('lock table %s.%I in share update exclusive mode',
+    {schema_literal}, parent || '_default');
   execute look into rows_move;
   if rows_move then
     execute format('lock table only %s.%I in access exclusive mode', {schema_literal}, parent);
@@ -72,7 +75,8 @@ begin
     begin
       made := made + {schema}.make_partition(part.parent, part.column_name, part.day)::integer;
     exception
-      when lock_not_available or duplicate_table or duplicate_object or unique_violation then null;
+      when lock_not_available or deadlock_detected or duplicate_table or duplicate_object
+        or unique_violation then null;
     end;
   end loop;
   return made;
