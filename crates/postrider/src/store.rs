@@ -122,19 +122,50 @@ impl Store {
         statement: &Statement,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, Error> {
-        debug_assert_eq!(params.len(), statement.types.len(), "parameters of {}", statement.name);
-        match self.mode {
+        let ready = self.ready(client, statement).await?;
+        self.run_ready(client, &ready, params).await
+    }
+
+    /// The statement as it can be run on `client` without a further question to the server.
+    pub(crate) async fn ready<'a, C: Connection>(
+        &self,
+        client: &C,
+        statement: &'a Statement,
+    ) -> Result<Ready<'a>, Error> {
+        Ok(match self.mode {
             StatementMode::Prepared => {
-                let prepared = client.prepare(&statement.text, statement.types).await?;
-                Ok(client.plain().query(&prepared, params).await?)
+                Ready::Prepared(client.prepare(&statement.text, statement.types).await?)
             }
-            StatementMode::Unnamed => {
+            StatementMode::Unnamed => Ready::Unnamed(statement),
+        })
+    }
+
+    /// Runs a statement that is ready. It is sent when the future is first polled, so futures
+    /// polled in order reach the server in order.
+    pub(crate) async fn run_ready<C: Connection>(
+        &self,
+        client: &C,
+        ready: &Ready<'_>,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, Error> {
+        Ok(match ready {
+            Ready::Prepared(prepared) => client.plain().query(prepared, params).await?,
+            Ready::Unnamed(statement) => {
+                debug_assert_eq!(params.len(), statement.types.len(), "of {}", statement.name);
                 let typed: Vec<(Param<'_>, Type)> =
                     params.iter().copied().zip(statement.types.iter().cloned()).collect();
-                Ok(client.plain().query_typed(&statement.text, &typed).await?)
+                client.plain().query_typed(&statement.text, &typed).await?
             }
-        }
+        })
     }
+}
+
+/// A statement on its way to a connection.
+pub(crate) enum Ready<'a> {
+    /// Prepared on that connection.
+    Prepared(tokio_postgres::Statement),
+    /// Sent with its text.
+    Unnamed(&'a Statement),
 }
 
 /// Gives a connection back to the pool, or drops it when it broke: the pool itself may learn of

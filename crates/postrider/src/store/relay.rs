@@ -4,6 +4,9 @@
 //! fan-out runs in a transaction that holds the routing lock in share mode, taken before the
 //! statement's snapshot.
 
+use std::time::Duration;
+
+use deadpool_postgres::Object;
 use futures_util::join;
 use serde_json::value::RawValue;
 use tokio_postgres::Row;
@@ -12,7 +15,6 @@ use tokio_postgres::types::Json;
 use super::{Store, micros, put_back};
 use crate::Error;
 use crate::sql::Statement;
-use std::time::Duration;
 
 /// What one fan-out transaction did.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -48,6 +50,40 @@ pub(crate) struct FloorLook {
 /// An object from the id of a subscription to the error of its filter.
 type FilterErrors = Json<Box<RawValue>>;
 
+/// The code of a fan-out that met types which must be declared first; its hint lists them.
+const UNDECLARED_TYPES: &str = "PR007";
+
+const BEGIN: &str = include_str!("../../sql/session/begin.sql");
+const COMMIT: &str = "commit";
+
+/// A connection inside a transaction. Dropped before it was given back, as when its task is
+/// stopped, it leaves the pool: the transaction may still be open on it.
+struct Held(Option<Object>);
+
+impl Held {
+    fn new(connection: Object) -> Self {
+        Self(Some(connection))
+    }
+
+    fn connection(&self) -> &Object {
+        self.0.as_ref().expect("it is taken only when it is given back or dropped")
+    }
+
+    fn give_back(mut self, error: Option<&Error>) {
+        if let Some(connection) = self.0.take() {
+            put_back(connection, error);
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(connection) = self.0.take() {
+            drop(Object::take(connection));
+        }
+    }
+}
+
 impl Store {
     /// Fans out up to `batch_max` owed events above `bound`, in one transaction.
     pub(crate) async fn fan_out_batch(&self, bound: i64, batch_max: i32) -> Result<Fanned, Error> {
@@ -59,60 +95,60 @@ impl Store {
         self.fan_out(&self.statements.fanout_one, failure.seq, failure.attempt).await
     }
 
-    /// Lock, statement, notification and commit, without waiting in between. When the statement
-    /// fails the server turns the commit into a rollback, so nothing needs to be taken back.
+    /// Begin, lock, statement and commit in one round trip. When the statement fails the server
+    /// turns the commit into a rollback, so nothing needs to be taken back.
     async fn fan_out(
         &self,
         statement: &Statement,
         first: i64,
         second: i32,
     ) -> Result<Fanned, Error> {
-        let mut connection = self.connection().await?;
-        let result = self.fan_out_on(&mut connection, statement, first, second).await;
-        put_back(connection, result.as_ref().err());
-        let (fanned, filter_errors) = result?;
-        if let Some(errors) = filter_errors {
-            self.query(&self.statements.filter_error, &[&errors]).await?;
-        }
-        Ok(fanned)
-    }
-
-    async fn fan_out_on(
-        &self,
-        connection: &mut deadpool_postgres::Object,
-        statement: &Statement,
-        first: i64,
-        second: i32,
-    ) -> Result<(Fanned, Option<FilterErrors>), Error> {
-        let shift = self.clock.shift();
-        let transaction = super::read_committed(connection).await?;
-        let rows = {
-            let params: &[super::Param<'_>] = &[&first, &second, &shift];
-            let (shared, rows) = join!(
-                self.query_on(&transaction, &self.statements.routing_share, &[]),
-                self.query_on(&transaction, statement, params),
-            );
-            first_failure(shared, rows)?
+        let held = Held::new(self.connection().await?);
+        let result = self.fan_out_on(held.connection(), statement, first, second).await;
+        held.give_back(result.as_ref().err());
+        let rows = match result {
+            Err(error) if error.sqlstate() == Some(UNDECLARED_TYPES) => {
+                return undeclared(&error);
+            }
+            result => result?,
         };
-        let Some(row) = rows.first() else { return Ok((Fanned::default(), None)) };
-        let undeclared: Option<Vec<String>> = row.try_get("undeclared")?;
-        if let Some(undeclared) = undeclared {
-            transaction.rollback().await?;
-            return Ok((Fanned { undeclared, ..Fanned::default() }, None));
-        }
+        let Some(row) = rows.first() else { return Ok(Fanned::default()) };
         let filter_errors: Option<FilterErrors> = row.try_get("filter_errors")?;
-        let fanned = Fanned {
+        if let Some(errors) = &filter_errors {
+            self.query(&self.statements.filter_error, &[errors]).await?;
+        }
+        Ok(Fanned {
             events: row.try_get("events")?,
             jobs: row.try_get("jobs")?,
             last_seq: row.try_get("last_seq")?,
             filter_failed: filter_errors.is_some(),
             undeclared: Vec::new(),
-        };
-        if fanned.events > 0 {
-            self.query_on(&transaction, &self.statements.bell_ring, &[&"fanned"]).await?;
-        }
-        transaction.commit().await?;
-        Ok((fanned, filter_errors))
+        })
+    }
+
+    async fn fan_out_on(
+        &self,
+        connection: &Object,
+        statement: &Statement,
+        first: i64,
+        second: i32,
+    ) -> Result<Vec<Row>, Error> {
+        let shift = self.clock.shift();
+        let params: &[super::Param<'_>] = &[&first, &second, &shift];
+        // Prepared before anything is sent: a statement that had to be prepared on the way would be
+        // overtaken by the commit.
+        let share = self.ready(connection, &self.statements.routing_share).await?;
+        let statement = self.ready(connection, statement).await?;
+        let (begun, shared, rows, committed) = join!(
+            connection.batch_execute(BEGIN),
+            self.run_ready(connection, &share, &[]),
+            self.run_ready(connection, &statement, params),
+            connection.batch_execute(COMMIT),
+        );
+        begun?;
+        let rows = first_failure(shared, rows)?;
+        committed?;
+        Ok(rows)
     }
 
     /// Moves the next owed event above `bound` to the failures, its first attempt counted.
@@ -196,6 +232,15 @@ fn first_failure(
         (Err(_), Err(second)) if second.sqlstate() != Some("25P02") => Err(second),
         (Err(first), _) => Err(first),
     }
+}
+
+/// Nothing was fanned out: the types that the error lists must be declared first.
+fn undeclared(error: &Error) -> Result<Fanned, Error> {
+    let listed = error.hint().unwrap_or_default();
+    let undeclared = serde_json::from_str(listed).map_err(|error| {
+        Error::new(crate::ErrorKind::Bug, "undeclared types cannot be read").with_source(error)
+    })?;
+    Ok(Fanned { undeclared, ..Fanned::default() })
 }
 
 fn failure(row: &Row) -> Result<Failure, Error> {
