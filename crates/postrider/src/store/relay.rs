@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 
-use super::{Store, micros, put_back};
+use super::{Link, Store, micros};
 use crate::Error;
 use crate::sql::Statement;
 use std::time::Duration;
@@ -69,7 +69,7 @@ impl Store {
     ) -> Result<Fanned, Error> {
         let mut connection = self.connection().await?;
         let result = self.fan_out_on(&mut connection, statement, first, second).await;
-        put_back(connection, result.as_ref().err());
+        drop(connection);
         let (fanned, filter_errors) = result?;
         if let Some(errors) = filter_errors {
             self.query(&self.statements.filter_error, &[&errors]).await?;
@@ -79,13 +79,13 @@ impl Store {
 
     async fn fan_out_on(
         &self,
-        connection: &mut deadpool_postgres::Object,
+        connection: &mut Link,
         statement: &Statement,
         first: i64,
         second: i32,
     ) -> Result<(Fanned, Option<FilterErrors>), Error> {
         let shift = self.clock.shift();
-        let transaction = super::read_committed(connection).await?;
+        let transaction = connection.begin().await?;
         let rows = {
             let params: &[super::Param<'_>] = &[&first, &second, &shift];
             let (shared, rows) = join!(
