@@ -122,7 +122,7 @@ pub(crate) async fn execute(client: &Client, statements: &str) {
     }
 }
 
-fn random_word() -> String {
+pub(crate) fn random_word() -> String {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
     format!("{:016x}", u64::from_ne_bytes(bytes))

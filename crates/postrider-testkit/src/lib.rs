@@ -4,6 +4,7 @@
 //! - [`TestDatabase`]: a fresh database for one test, so that all tests can run at the same time.
 //! - [`wait_until`]: waits for something that happens soon, and tells what is missing if it does
 //!   not.
+//! - [`Pooler`]: a PgBouncer in transaction mode between a program and the database.
 //! - [`Proxy`]: stands between a program and the database, and cuts the line when told to.
 //!
 //! # How it fails
@@ -35,6 +36,7 @@
 //! ```
 
 mod database;
+mod pooler;
 mod proxy;
 mod server;
 mod template;
@@ -42,6 +44,7 @@ mod url;
 mod wait;
 
 pub use database::TestDatabase;
+pub use pooler::Pooler;
 pub use proxy::Proxy;
 pub use server::TestServer;
 pub use wait::wait_until;

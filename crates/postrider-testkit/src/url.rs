@@ -44,6 +44,14 @@ pub(crate) fn with_address(url: &str, address: &str) -> String {
     format!("{scheme}{credentials}{address}{path}{query}")
 }
 
+/// The user and the password in a URL; the user defaults to `postgres`.
+pub(crate) fn credentials_of(url: &str) -> (String, String) {
+    let credentials = Parts::of(url).credentials.trim_end_matches('@');
+    let (user, password) = credentials.split_once(':').unwrap_or((credentials, ""));
+    let user = if user.is_empty() { "postgres" } else { user };
+    (user.to_owned(), password.to_owned())
+}
+
 /// The address in a URL, as "host:port". The port defaults to 5432.
 pub(crate) fn address_of(url: &str) -> String {
     let address = Parts::of(url).address;
@@ -74,6 +82,12 @@ mod tests {
         let expected = "postgres://ann:p%40ss@127.0.0.1:7/app?sslmode=disable&x=/y";
         assert_eq!(with_address(URL, "127.0.0.1:7"), expected);
         assert_eq!(with_address("postgres://db", "127.0.0.1:7"), "postgres://127.0.0.1:7");
+    }
+
+    #[test]
+    fn the_credentials_are_found() {
+        assert_eq!(credentials_of(URL), ("ann".to_owned(), "p%40ss".to_owned()));
+        assert_eq!(credentials_of("postgres://db/x"), ("postgres".to_owned(), String::new()));
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Admin {
     pub async fn connect(database: &Database, schema: &Schema) -> Result<Self, Error> {
         let client = database.connect().await?;
         migrate::require_current(&client, schema).await?;
-        Ok(Self { store: Store::new(database, schema)?.unnamed_statements() })
+        Ok(Self { store: Store::new(database, schema)?.unnamed_statements().patient() })
     }
 }
 

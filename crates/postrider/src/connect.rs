@@ -2,8 +2,10 @@
 //!
 //! How it fails: [`Error`] that says whether the address, the credentials or the network is at
 //! fault. Invariants: long-lived connections have short TCP keepalives and no idle or statement
-//! timeouts; the password never appears in an error.
+//! timeouts; no attempt to connect is without an end; of several hosts the one that takes writes is
+//! used; the password never appears in an error.
 
+mod refusal;
 mod ssl_mode;
 #[cfg(feature = "tls")]
 mod tls;
@@ -11,8 +13,8 @@ mod tls;
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
-use tokio_postgres::config::SslMode;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+use tokio_postgres::{CancelToken, Client, Config, GenericClient, NoTls, SimpleQueryMessage};
 
 use self::ssl_mode::SslAsked;
 use crate::{Error, ErrorKind};
@@ -21,6 +23,10 @@ use crate::{Error, ErrorKind};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait for a free connection of the pool before the pool counts as too small.
 const POOL_WAIT: Duration = Duration::from_secs(30);
+/// How long the answer to one statement may take unless told otherwise.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// How long a request to call a statement off may take; nobody waits for it.
+const CANCEL_LIMIT: Duration = Duration::from_secs(5);
 
 /// A PostgreSQL database: where it is and how many connections Postrider may keep to it.
 ///
@@ -32,6 +38,7 @@ const POOL_WAIT: Duration = Duration::from_secs(30);
 pub struct Database {
     config: Config,
     pool_size: usize,
+    answer_limit: Duration,
     #[cfg(feature = "tls")]
     tls: tokio_postgres_rustls::MakeRustlsConnect,
 }
@@ -51,6 +58,9 @@ impl Database {
     /// values as libpq takes it. `sslmode` and `sslrootcert` mean what they mean there: `prefer`,
     /// the default, and `require` encrypt without checking the certificate, `verify-full` checks
     /// it and the host's name, against `sslrootcert` or the authorities that browsers trust.
+    ///
+    /// Of several hosts, the one that takes writes is used, also after a failover: connections to a
+    /// server that turned read-only are dropped.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] when it cannot be read, names a root certificate that cannot be
@@ -80,6 +90,11 @@ impl Database {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
         }
+        if config.get_hosts().len() > 1
+            && config.get_target_session_attrs() == TargetSessionAttrs::Any
+        {
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
         config.keepalives_idle(Duration::from_secs(10));
         config.keepalives_interval(Duration::from_secs(5));
         config.keepalives_retries(3);
@@ -89,6 +104,7 @@ impl Database {
         Ok(Self {
             config,
             pool_size: 8,
+            answer_limit: ANSWER_LIMIT,
             #[cfg(feature = "tls")]
             tls: tls::connector(&asked)?,
         })
@@ -100,6 +116,35 @@ impl Database {
     pub fn pool_size(mut self, connections: usize) -> Self {
         self.pool_size = connections;
         self
+    }
+
+    /// Sets how long the server may take to answer one statement, at least 100 ms; housekeeping and
+    /// administration get ten times as long. A connection that is silent for longer is dropped and
+    /// what it asked for is tried again, so that a dead network or a stopped server holds no loop
+    /// for good. Defaults to 30 s.
+    #[must_use]
+    pub fn answer_limit(mut self, limit: Duration) -> Self {
+        self.answer_limit = limit.max(Duration::from_millis(100));
+        self
+    }
+
+    /// How long the server may take to answer one statement.
+    pub(crate) fn answer_limit_set(&self) -> Duration {
+        self.answer_limit
+    }
+
+    /// What `asked` answers, or an error when the server is silent for too long.
+    pub(crate) async fn in_time<T>(
+        &self,
+        asked: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        tokio::time::timeout(self.answer_limit, asked).await.unwrap_or_else(|_| Err(self.silent()))
+    }
+
+    /// How long an attempt to connect may take as a whole: each host has its turn.
+    fn connect_limit(&self) -> Duration {
+        let each = self.config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
+        each * u32::try_from(self.config.get_hosts().len().max(1)).unwrap_or(u32::MAX)
     }
 
     /// How many pooled connections there may be.
@@ -115,7 +160,7 @@ impl Database {
             .max_size(self.pool_size)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(POOL_WAIT))
-            .create_timeout(Some(CONNECT_TIMEOUT))
+            .create_timeout(Some(self.connect_limit()))
             .build()
             .map_err(|error| {
                 Error::new(ErrorKind::Bug, "the connection pool cannot be built").with_source(error)
@@ -152,6 +197,16 @@ impl Database {
         &self,
         listener: F,
     ) -> Result<(Client, impl Future<Output = ()> + Send + use<F>), Error> {
+        // An address may accept and then be silent.
+        tokio::time::timeout(self.connect_limit(), self.connect_once(listener))
+            .await
+            .unwrap_or_else(|_| Err(self.silent()))
+    }
+
+    async fn connect_once<F: FnMut(Notice) + Send + 'static>(
+        &self,
+        listener: F,
+    ) -> Result<(Client, impl Future<Output = ()> + Send + use<F>), Error> {
         #[cfg(feature = "tls")]
         if self.config.get_ssl_mode() != SslMode::Disable {
             let (client, connection) =
@@ -166,45 +221,39 @@ impl Database {
         Ok((client, drive(connection, listener)))
     }
 
-    /// Says which part of the address is at fault.
-    fn refused(&self, error: tokio_postgres::Error) -> Error {
-        let place = self.place();
-        match error.as_db_error() {
-            Some(report) => {
-                let message =
-                    format!("PostgreSQL at {place} refused the connection: {}", report.message());
-                let hint = match report.code().code() {
-                    "3D000" => "create the database, or name another in the URL",
-                    "28P01" | "28000" => "check the user and the password in the URL",
-                    "53300" => "raise max_connections, or lower the pool sizes",
-                    _ => "see the server's log",
-                };
-                Error::from_report(crate::error::Report {
-                    refused: true,
-                    sqlstate: Some(report.code().code().to_owned()),
-                    message,
-                    hint: Some(hint.to_owned()),
-                    column: None,
-                    source: Some(error.into()),
-                })
+    /// Asks the server to call off what a connection runs. Whether it was heard is not known.
+    pub(crate) async fn cancel(&self, token: CancelToken) {
+        let asked = async {
+            #[cfg(feature = "tls")]
+            if self.config.get_ssl_mode() != SslMode::Disable {
+                return token.cancel_query(self.tls.clone()).await;
             }
-            None => {
-                let reason = std::error::Error::source(&error)
-                    .map_or_else(|| error.to_string(), ToString::to_string);
-                if error.to_string().contains("TLS") {
-                    let message = format!("TLS with PostgreSQL at {place} failed: {reason}");
-                    return Error::new(ErrorKind::Configuration, message)
-                        .with_hint("name its authority with sslrootcert, or choose another sslmode")
-                        .with_source(error);
-                }
-                Error::new(
-                    ErrorKind::Unreachable,
-                    format!("no PostgreSQL answers at {place}: {reason}"),
-                )
-                .with_hint("is the server running, and is the URL right?")
-                .with_source(error)
-            }
+            token.cancel_query(NoTls).await
+        };
+        match tokio::time::timeout(CANCEL_LIMIT, asked).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "a statement could not be called off"),
+            Err(_) => tracing::debug!("a request to call a statement off was not heard"),
         }
+    }
+
+    /// Whether something between hands out another server process for each transaction, as a pooler
+    /// in transaction mode does: then two connections that are open at once meet in one process, or
+    /// `client` finds another one while the second is busy. Such a connection can neither listen
+    /// nor keep locks or prepared statements.
+    pub(crate) async fn is_pooled(&self, client: &Client) -> Result<bool, Error> {
+        let process = include_str!("../sql/session/process.sql");
+        let first = only_text(client, process).await?;
+        let mut other = self.connect().await?;
+        let busy = other.transaction().await?;
+        if only_text(&busy, process).await? == first {
+            return Ok(true);
+        }
+        // A pooler without another process to give makes it wait; the server itself never does.
+        let again = tokio::time::timeout(self.answer_limit, only_text(client, process)).await;
+        let again = again.unwrap_or(Ok(None))?;
+        busy.rollback().await?;
+        Ok(first != again)
     }
 
     /// Host, port and database without the password, for messages.
@@ -220,6 +269,18 @@ impl Database {
         let database = self.config.get_dbname().unwrap_or("the user's database");
         format!("{host}:{port}/{database}")
     }
+}
+
+/// The text in the first column of the only row that simple statements return.
+pub(crate) async fn only_text<C: GenericClient + Sync>(
+    client: &C,
+    sql: &str,
+) -> Result<Option<String>, Error> {
+    let messages = client.simple_query(sql).await?;
+    Ok(messages.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    }))
 }
 
 /// What a listening connection tells.

@@ -14,6 +14,7 @@ mod await_handled;
 mod bell;
 mod builder;
 mod handler;
+mod health;
 mod listener;
 mod maintenance;
 mod relay;
@@ -26,6 +27,7 @@ mod worker;
 pub use await_handled::Awaited;
 pub use builder::EngineBuilder;
 pub use handler::Delivery;
+pub use health::{Health, Part, Trouble};
 pub use running::Handle;
 
 /// How many jobs of one queue a process runs at once unless told otherwise.
@@ -50,7 +52,7 @@ pub(crate) const QUEUE_LIMIT_DEFAULT: usize = 50;
 ///     .start()
 ///     .await?;
 /// engine.run_until(async { let _ = tokio::time::sleep(std::time::Duration::from_secs(60)).await;
-/// }).await;
+/// }).await?;
 /// # Ok(())
 /// # }
 /// ```

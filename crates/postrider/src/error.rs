@@ -167,6 +167,13 @@ impl Error {
         self.0.sqlstate.as_deref()
     }
 
+    /// Whether it says that the way to the server is broken, or that the server is not the one that
+    /// takes writes.
+    #[cfg(feature = "engine")]
+    pub(crate) fn is_of_the_server(&self) -> bool {
+        self.kind() == ErrorKind::Unreachable || self.sqlstate() == Some("25006")
+    }
+
     /// Whether the same call may succeed later without a change: the database was away, overloaded,
     /// or ended the transaction to untangle it from another.
     #[must_use]
@@ -201,7 +208,7 @@ fn kind_of_sqlstate(sqlstate: Option<&str>) -> ErrorKind {
         Some("PR006") => ErrorKind::Bug,
         // Text or JSON that PostgreSQL cannot hold: NUL, lone surrogates, numbers out of range.
         Some("22P02" | "22P05" | "22021" | "22003" | "22032" | "2203G") => ErrorKind::Invalid,
-        Some("28000" | "28P01" | "3D000") => ErrorKind::Configuration,
+        Some("28000" | "28P01" | "3D000" | "42501") => ErrorKind::Configuration,
         Some("3F000" | "42P01" | "42883" | "42704") => ErrorKind::Schema,
         // The server ended a transaction that fell silent, and the connection with it.
         Some("25P03") => ErrorKind::Unreachable,

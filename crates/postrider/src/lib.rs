@@ -33,4 +33,4 @@ pub use schema::{DEFAULT_SCHEMA, Schema};
 #[cfg(feature = "engine")]
 pub use connect::Database;
 #[cfg(feature = "engine")]
-pub use engine::{Awaited, Delivery, Engine, EngineBuilder, Handle};
+pub use engine::{Awaited, Delivery, Engine, EngineBuilder, Handle, Health, Part, Trouble};

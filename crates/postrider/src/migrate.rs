@@ -5,7 +5,7 @@
 //! at a time, under an advisory lock of the schema; nothing is granted to PUBLIC; functions are
 //! replaced only by a program whose set of functions is newer.
 
-use tokio_postgres::{Client, Transaction};
+use tokio_postgres::{Client, GenericClient, Row, Transaction};
 
 use crate::{Error, ErrorKind, Schema};
 
@@ -72,12 +72,12 @@ pub fn version() -> i32 {
 /// [`ErrorKind::Database`] or [`ErrorKind::Unreachable`] when it cannot be looked at.
 pub async fn status(client: &Client, schema: &Schema) -> Result<Status, Error> {
     let text = schema.render(include_str!("../sql/migrate/status.sql"));
-    let exists: bool = client.query_one(&text, &[]).await?.try_get(0)?;
+    let exists: bool = only_row(client, &text).await?.try_get(0)?;
     if !exists {
         return Ok(Status::Missing);
     }
     let text = schema.render(include_str!("../sql/migrate/version.sql"));
-    let row = client.query_one(&text, &[]).await?;
+    let row = only_row(client, &text).await?;
     let (found, revision): (i32, i32) = (row.try_get("version")?, row.try_get("revision")?);
     Ok(match found.cmp(&version()) {
         std::cmp::Ordering::Less => Status::Behind { version: found },
@@ -158,6 +158,14 @@ pub fn print(schema: &Schema) -> String {
     text
 }
 
+/// The only row of a statement, which is parsed without a name: behind a pooler in transaction mode
+/// names are left over from others, or gone.
+async fn only_row<C: GenericClient + Sync>(client: &C, text: &str) -> Result<Row, Error> {
+    let rows = client.query_typed(text, &[]).await?;
+    let none = || Error::new(ErrorKind::Bug, "a look at the schema returned no row");
+    rows.into_iter().next().ok_or_else(none)
+}
+
 /// Creates the schema and the table of steps.
 async fn begin(client: &mut Client, schema: &Schema) -> Result<(), Error> {
     let transaction = locked(client, schema).await?;
@@ -179,7 +187,7 @@ async fn locked<'a>(client: &'a mut Client, schema: &Schema) -> Result<Transacti
 
 async fn current_version(transaction: &Transaction<'_>, schema: &Schema) -> Result<i32, Error> {
     let text = schema.render(include_str!("../sql/migrate/version.sql"));
-    Ok(transaction.query_one(&text, &[]).await?.try_get("version")?)
+    Ok(only_row(transaction, &text).await?.try_get("version")?)
 }
 
 async fn refuse_newer(transaction: &Transaction<'_>, schema: &Schema) -> Result<(), Error> {
@@ -204,7 +212,7 @@ pub(crate) fn newer(schema: &Schema, found: i32) -> Error {
 async fn replace_functions(client: &mut Client, schema: &Schema) -> Result<bool, Error> {
     let transaction = locked(client, schema).await?;
     let text = schema.render(include_str!("../sql/migrate/version.sql"));
-    let revision: i32 = transaction.query_one(&text, &[]).await?.try_get("revision")?;
+    let revision: i32 = only_row(&transaction, &text).await?.try_get("revision")?;
     if revision >= FUNCTIONS_REVISION {
         return Ok(false);
     }

@@ -99,6 +99,7 @@ statements! {
     doctor_sessions: ["doctor_sessions"] ();
     event_find: ["event_find"] (UUID, INT8);
     event_jobs: ["event_jobs"] (INT8, TIMESTAMPTZ);
+    privileges_missing: ["privileges_missing"] ();
     event_page_any: ["event_list", "event_page"] (INT8, TEXT, TEXT, TEXT, TEXT, TIMESTAMPTZ, INT8);
     event_page_failed: ["event_list_failed", "event_page"]
         (INT8, TEXT, TEXT, TEXT, TEXT, TIMESTAMPTZ, INT8);

@@ -9,6 +9,8 @@ mod admin_jobs;
 mod admin_subscriptions;
 mod housekeeping;
 mod jobs;
+mod link;
+mod privileges;
 mod relay;
 mod routing;
 mod sessions;
@@ -17,12 +19,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use deadpool_postgres::{Object, Pool, PoolError};
+use deadpool_postgres::{PoolError, TimeoutType};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{GenericClient, Row};
+use tokio_postgres::{GenericClient as _, Row};
 
 pub(crate) use admin_doctor::{Backlog, Holder, NetRows, ServerLook, SessionLook};
 pub(crate) use jobs::{Claimed, Ended, PendingAgain, Terms};
+use link::{Connection, Home};
+pub(crate) use link::{Link, LinkTransaction};
 pub(crate) use relay::{Failure, Fanned, FloorLook};
 pub(crate) use routing::{StoredSubscription, StoredType};
 
@@ -63,11 +67,13 @@ pub(crate) enum StatementMode {
 /// The pool and all that is needed to use it. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Store {
-    pool: Pool,
+    home: Arc<Home>,
     pub(crate) schema: Schema,
     pub(crate) statements: Arc<Statements>,
     pub(crate) clock: Clock,
     mode: StatementMode,
+    /// How long the answer to one statement may take.
+    limit: Duration,
 }
 
 /// One parameter of a statement.
@@ -75,12 +81,14 @@ pub(crate) type Param<'a> = &'a (dyn ToSql + Sync);
 
 impl Store {
     pub(crate) fn new(database: &Database, schema: &Schema) -> Result<Self, Error> {
+        let home = Home { pool: database.pool()?, database: database.clone() };
         Ok(Self {
-            pool: database.pool()?,
+            home: Arc::new(home),
             schema: schema.clone(),
             statements: Arc::new(Statements::new(schema)),
             clock: Clock::default(),
             mode: StatementMode::Prepared,
+            limit: database.answer_limit_set(),
         })
     }
 
@@ -90,17 +98,29 @@ impl Store {
         self
     }
 
+    /// The same for work that may take its time: ten times the limit on each answer.
+    pub(crate) fn patient(&self) -> Self {
+        Self { limit: self.limit * 10, ..self.clone() }
+    }
+
     /// A connection of the pool.
-    pub(crate) async fn connection(&self) -> Result<Object, Error> {
-        self.pool.get().await.map_err(|error| match error {
-            PoolError::Backend(error) => error.into(),
-            PoolError::Timeout(_) => {
-                let size = self.pool.status().max_size;
+    pub(crate) async fn connection(&self) -> Result<Link, Error> {
+        let object = self.home.pool.get().await.map_err(|error| self.not_had(error))?;
+        Ok(Link::new(Arc::clone(&self.home), object, self.limit))
+    }
+
+    /// Why there is no connection.
+    fn not_had(&self, error: PoolError) -> Error {
+        match error {
+            PoolError::Backend(error) => self.home.database.refused(error),
+            PoolError::Timeout(TimeoutType::Wait) => {
+                let size = self.home.pool.status().max_size;
                 Error::new(ErrorKind::Busy, format!("all {size} pooled connections are in use"))
                     .with_hint("raise the pool size, or run fewer handlers at once")
             }
+            PoolError::Timeout(_) => self.home.database.silent(),
             other => Error::new(ErrorKind::Bug, "the connection pool failed").with_source(other),
-        })
+        }
     }
 
     /// Runs a statement on a connection of the pool, as a transaction of its own.
@@ -110,9 +130,7 @@ impl Store {
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, Error> {
         let connection = self.connection().await?;
-        let result = self.query_on(&connection, statement, params).await;
-        put_back(connection, result.as_ref().err());
-        result
+        self.query_on(&connection, statement, params).await
     }
 
     /// Runs a statement on `client`.
@@ -134,7 +152,8 @@ impl Store {
     ) -> Result<Ready<'a>, Error> {
         Ok(match self.mode {
             StatementMode::Prepared => {
-                Ready::Prepared(client.prepare(&statement.text, statement.types).await?)
+                let asked = client.prepare(&statement.text, statement.types);
+                Ready::Prepared(client.answer(asked).await?)
             }
             StatementMode::Unnamed => Ready::Unnamed(statement),
         })
@@ -148,15 +167,27 @@ impl Store {
         ready: &Ready<'_>,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, Error> {
-        Ok(match ready {
-            Ready::Prepared(prepared) => client.plain().query(prepared, params).await?,
-            Ready::Unnamed(statement) => {
-                debug_assert_eq!(params.len(), statement.types.len(), "of {}", statement.name);
-                let typed: Vec<(Param<'_>, Type)> =
-                    params.iter().copied().zip(statement.types.iter().cloned()).collect();
-                client.plain().query_typed(&statement.text, &typed).await?
+        let asked = async {
+            match ready {
+                Ready::Prepared(prepared) => client.plain().query(prepared, params).await,
+                Ready::Unnamed(statement) => {
+                    debug_assert_eq!(params.len(), statement.types.len(), "of {}", statement.name);
+                    let typed: Vec<(Param<'_>, Type)> =
+                        params.iter().copied().zip(statement.types.iter().cloned()).collect();
+                    client.plain().query_typed(&statement.text, &typed).await
+                }
             }
-        })
+        };
+        client.answer(asked).await
+    }
+
+    /// Runs a command without parameters or rows. Sent when first polled.
+    pub(crate) async fn command<C: Connection>(
+        &self,
+        client: &C,
+        text: &str,
+    ) -> Result<(), Error> {
+        client.answer(client.plain().batch_execute(text)).await
     }
 }
 
@@ -166,66 +197,6 @@ pub(crate) enum Ready<'a> {
     Prepared(tokio_postgres::Statement),
     /// Sent with its text.
     Unnamed(&'a Statement),
-}
-
-/// Gives a connection back to the pool, or drops it when it broke: the pool itself may learn of
-/// that too late and hand it out once more.
-pub(crate) fn put_back(connection: Object, error: Option<&Error>) {
-    if error.is_some_and(|error| error.kind() == ErrorKind::Unreachable) {
-        drop(Object::take(connection));
-    }
-}
-
-/// Begins a transaction whose every statement sees what is committed by then, whatever the
-/// database's default is: what waits for a lock must see what its holder did.
-pub(crate) async fn read_committed(
-    connection: &mut Object,
-) -> Result<deadpool_postgres::Transaction<'_>, Error> {
-    let level = tokio_postgres::IsolationLevel::ReadCommitted;
-    Ok(connection.build_transaction().isolation_level(level).start().await?)
-}
-
-/// A pooled connection or a transaction on one: both keep prepared statements.
-pub(crate) trait Connection: Sync {
-    /// The statement, prepared once for the connection.
-    fn prepare(
-        &self,
-        text: &str,
-        types: &[Type],
-    ) -> impl Future<Output = Result<tokio_postgres::Statement, tokio_postgres::Error>> + Send;
-
-    /// The driver's own view of it.
-    fn plain(&self) -> &(impl GenericClient + Sync);
-}
-
-impl Connection for Object {
-    async fn prepare(
-        &self,
-        text: &str,
-        types: &[Type],
-    ) -> Result<tokio_postgres::Statement, tokio_postgres::Error> {
-        self.prepare_typed_cached(text, types).await
-    }
-
-    fn plain(&self) -> &(impl GenericClient + Sync) {
-        let client: &tokio_postgres::Client = self;
-        client
-    }
-}
-
-impl Connection for deadpool_postgres::Transaction<'_> {
-    async fn prepare(
-        &self,
-        text: &str,
-        types: &[Type],
-    ) -> Result<tokio_postgres::Statement, tokio_postgres::Error> {
-        self.prepare_typed_cached(text, types).await
-    }
-
-    fn plain(&self) -> &(impl GenericClient + Sync) {
-        let transaction: &tokio_postgres::Transaction<'_> = self;
-        transaction
-    }
 }
 
 impl From<tokio_postgres::Error> for Error {

@@ -1,15 +1,16 @@
 //! `postrider serve`: relay and maintenance without handlers.
 //!
 //! How it fails: exit code 2 for a schema that is missing or a pool that is too small, 3 when the
-//! database does not answer at the start. Once it runs, an outage is waited out. Invariant: SIGTERM
+//! database does not answer at the start. Once it runs, an outage is waited out; exit code 1 when a
+//! task of the engine ended by itself, which is a bug. Invariant: SIGTERM
 //! and SIGINT end it in order, with exit code 0; a second one ends it at once.
 
 use std::process::ExitCode;
 
-use postrider::{Database, Engine, Handle};
+use postrider::{Database, Engine, EngineBuilder, Handle};
 use serde::Serialize;
 
-use super::context::Context;
+use super::context::{Context, check_scheme};
 use super::fail::Failure;
 use super::signals::Signals;
 
@@ -21,7 +22,8 @@ number of these may run at once.
 Examples:
   postrider serve
   postrider serve --migrate -v
-  postrider serve --poll-only                    behind a pooler in transaction mode";
+  postrider serve --poll-only                    behind a pooler in transaction mode
+  postrider serve --session-url postgres://…     with a direct way beside the pooler";
 
 /// How to serve.
 #[derive(Debug, clap::Args)]
@@ -43,8 +45,12 @@ pub(super) struct EngineArgs {
     pub(super) pool_size: u16,
     /// Neither listen nor keep session locks: for a pooler in transaction mode. Events are then
     /// found by looking every second.
-    #[arg(long)]
-    pub(super) poll_only: bool,
+    #[arg(long, conflicts_with = "session_url")]
+    poll_only: bool,
+    /// The direct way to the same database, for the two connections that listen and lock, when
+    /// DATABASE_URL leads through a pooler in transaction mode.
+    #[arg(long, env = "POSTRIDER_SESSION_URL", hide_env_values = true, value_name = "URL")]
+    session_url: Option<String>,
 }
 
 /// The one line that says that everything runs.
@@ -60,13 +66,25 @@ impl EngineArgs {
     pub(super) fn database(&self, context: &Context) -> Result<Database, Failure> {
         Ok(context.database()?.pool_size(usize::from(self.pool_size)))
     }
+
+    /// An engine that listens where it was told to, or not at all.
+    pub(super) fn reaches(&self, builder: EngineBuilder) -> Result<EngineBuilder, Failure> {
+        if self.poll_only {
+            return Ok(builder.poll_only());
+        }
+        let Some(url) = self.session_url.as_deref().filter(|url| !url.is_empty()) else {
+            return Ok(builder);
+        };
+        check_scheme(url).map_err(|failure| failure.prefixed("--session-url: "))?;
+        Ok(builder.session_database(Database::new(url)?))
+    }
 }
 
 pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failure> {
     let signals = Signals::new();
     let handle = start(&args.engine, args.migrate, context).await?;
     ready(context, None, "relay and maintenance run; stop with Ctrl-C")?;
-    handle.run_until(signals.first()).await;
+    handle.run_until(signals.first()).await?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -80,9 +98,7 @@ pub(super) async fn start(
     if migrate {
         builder = builder.migrate_on_start();
     }
-    if args.poll_only {
-        builder = builder.poll_only();
-    }
+    builder = args.reaches(builder)?;
     Ok(builder.start().await?)
 }
 

@@ -71,9 +71,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
     let mut builder = Engine::builder(args.engine.database(context)?)
         .schema(context.schema.clone())
         .queue(subscription.policy.queue.clone(), concurrency);
-    if args.engine.poll_only {
-        builder = builder.poll_only();
-    }
+    builder = args.engine.reaches(builder)?;
     let printer = Arc::new(print::Printer::new());
     builder = match args.exec {
         Some(command) => {
@@ -97,7 +95,7 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
             () = printer.failed() => {}
         }
     };
-    handle.run_until(stop).await;
+    handle.run_until(stop).await?;
     match printer.failure() {
         Some(error) => Err(error.into()),
         None => Ok(ExitCode::SUCCESS),

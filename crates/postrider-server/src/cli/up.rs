@@ -63,13 +63,15 @@ pub(super) async fn run(args: Args, context: &Context) -> Result<ExitCode, Failu
         }
     };
     let said = serve::ready(&context, Some(&url), &format!("DATABASE_URL={url}"));
-    if said.is_ok() {
-        handle.run_until(signals.first()).await;
-    } else {
-        handle.shutdown().await;
-    }
+    let ended = match said {
+        Ok(()) => handle.run_until(signals.first()).await.map_err(Failure::from),
+        Err(failure) => {
+            handle.shutdown().await;
+            Err(failure)
+        }
+    };
     server.stop().await.map_err(Failure::operation)?;
-    said.map(|()| ExitCode::SUCCESS)
+    ended.map(|()| ExitCode::SUCCESS)
 }
 
 /// Refuses a database: silently starting another one would surprise whoever named it.

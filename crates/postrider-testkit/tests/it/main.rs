@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test, like the tests")]
 
 mod database;
+mod pooler;
 mod proxy;
 
 use tokio_postgres::Client;

@@ -79,5 +79,7 @@ select (select count(*) from taken) as events,
     where not exists (select from wanted w where w.seq = f.seq)
       and not exists (select from {schema}.event_type t where t.type = f.type)
     having count(*) > 0),
+  case when current_setting('postrider.routing', true) is distinct from 'shared' then {schema}.refuse(
+    'PR006', 'routing', 'a fan-out ran without the routing lock') end,
   case when (select count(*) from fact) < (select count(*) from taken) then {schema}.refuse(
     'PR006', 'event', 'an owed event has no row in event: its partition was dropped or its row deleted by hand') end

@@ -1,1 +1,3 @@
-select 1
+-- Whether the connection lives, and whether its server takes writes: `on` when it takes none, as
+-- after a failover.
+show transaction_read_only

@@ -1,3 +1,4 @@
 -- Asks for the bell. Granted once every writer that stayed silent has ended; while this waits,
 -- new writers ring. The wait is short, so a long silent writer cannot make all the others ring.
-set lock_timeout = '25ms'; select pg_advisory_lock({bell_key})
+-- First the word whether the server takes no writes: the bell of such a server is nobody's.
+show transaction_read_only; set lock_timeout = '25ms'; select pg_advisory_lock({bell_key})

@@ -129,18 +129,35 @@ async fn in_transaction(
     function: &TransactionHandler,
 ) -> Outcome {
     let work = async {
-        let mut connection = store.connection().await?;
-        let client: &mut tokio_postgres::Client = &mut connection;
-        let mut transaction = client.transaction().await?;
-        let output = {
-            let borrowed = &transaction;
-            function(delivery.clone(), borrowed).await?
-        };
-        delivery.complete_with(&mut transaction, output.as_deref()).await?;
-        transaction.commit().await?;
+        let mut link = store.connection().await?;
+        // Unless everything is answered in the end, the connection does not go back to the pool.
+        let client = link.lend();
+        let transaction = client.transaction().await?;
+        let done = complete_in(&transaction, delivery, function).await;
+        match done {
+            Ok(()) => transaction.commit().await?,
+            Err(error) => {
+                if transaction.rollback().await.is_ok() {
+                    link.is_given_back();
+                }
+                return Err(error);
+            }
+        }
+        link.is_given_back();
         Ok::<(), HandlerError>(())
     };
     work.await.into_outcome()
+}
+
+/// Runs a handler and settles its job in the transaction.
+async fn complete_in(
+    transaction: &tokio_postgres::Transaction<'_>,
+    delivery: Delivery,
+    function: &TransactionHandler,
+) -> Result<(), HandlerError> {
+    let output = function(delivery.clone(), transaction).await?;
+    delivery.complete_with(&mut &*transaction, output.as_deref()).await?;
+    Ok(())
 }
 
 /// What a panic said.

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 
+use crate::connect::only_text;
 use crate::{Database, Error, ErrorKind, Schema};
 
 /// The SQLSTATE of a lock that was not granted in time.
@@ -86,9 +87,13 @@ impl Bell {
     /// Takes the bell. `false` when a writer that stayed silent is still open.
     pub(crate) async fn take(&mut self) -> Result<bool, Error> {
         let client = self.client.as_ref().ok_or_else(gone)?;
-        let asked = async { Ok(client.batch_execute(&self.take).await?) };
-        match in_time(asked).await {
-            Ok(()) => {
+        match in_time(only_text(client, &self.take)).await {
+            Ok(Some(read_only)) if read_only == "on" => {
+                self.forget();
+                let message = "the server of the lock connection takes no writes";
+                Err(Error::new(ErrorKind::Unreachable, message))
+            }
+            Ok(_) => {
                 self.held = true;
                 Ok(true)
             }

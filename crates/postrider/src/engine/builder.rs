@@ -25,9 +25,16 @@ const OWN_CONNECTIONS: usize = 6;
 /// The same in words, for the message of a pool that is too small.
 const OWN_HOLDERS: &str = "relay, claims, settles, lease, maintenance, and one for callers";
 
+/// What is said when the way to the database keeps no sessions.
+const POOLED: &str = "a pooler in transaction mode is between: events are found by looking, not by \
+    being woken; name a direct way with session_database (--session-url), or say poll_only \
+    (--poll-only)";
+
 /// Builds an [`crate::Engine`].
 pub struct EngineBuilder {
     database: Database,
+    /// The direct way for what needs a session, when `database` leads through a pooler.
+    sessions: Option<Database>,
     schema: Schema,
     types: Vec<EventType>,
     subscriptions: Vec<(Subscription, Handler)>,
@@ -39,7 +46,7 @@ pub struct EngineBuilder {
     drain_limit: Duration,
     waiters_max: usize,
     migrate: bool,
-    unnamed: bool,
+    poll_only: bool,
     problem: Option<Error>,
 }
 
@@ -47,6 +54,7 @@ impl EngineBuilder {
     pub(crate) fn new(database: Database) -> Self {
         Self {
             database,
+            sessions: None,
             schema: Schema::default(),
             types: Vec::new(),
             subscriptions: Vec::new(),
@@ -64,7 +72,7 @@ impl EngineBuilder {
             drain_limit: Duration::from_secs(20),
             waiters_max: 64,
             migrate: false,
-            unnamed: false,
+            poll_only: false,
             problem: None,
         }
     }
@@ -193,13 +201,21 @@ impl EngineBuilder {
     }
 
     /// Neither listens nor keeps session locks and prepared statements, so that everything works
-    /// behind a pooler in transaction mode; events are then found by polling.
+    /// behind a pooler in transaction mode; events are then found by polling. An engine that finds
+    /// such a pooler at its start says so and does the same. With a direct way beside the pooler,
+    /// [`EngineBuilder::session_database`] is better.
     #[must_use]
     pub fn poll_only(mut self) -> Self {
-        self.unnamed = true;
-        if let Some(relay) = &mut self.relay {
-            relay.uses_sessions = false;
-        }
+        self.poll_only = true;
+        self
+    }
+
+    /// Listens and keeps session locks on direct connections to `database`, at most two of them;
+    /// the database that the engine was built with may then be behind a pooler in transaction mode,
+    /// and everything else goes through it. Both must lead to the same database.
+    #[must_use]
+    pub fn session_database(mut self, database: Database) -> Self {
+        self.sessions = Some(database);
         self
     }
 
@@ -247,7 +263,8 @@ impl EngineBuilder {
         self.check_pool()?;
         self.check_schema().await?;
         let mut store = Store::new(&self.database, &self.schema)?;
-        if self.unnamed {
+        store.check_privileges().await?;
+        if self.poll_only || self.sessions.is_some() {
             store = store.unnamed_statements();
         }
         let subscriptions: Vec<Subscription> =
@@ -259,13 +276,13 @@ impl EngineBuilder {
         }
         running::start(Parts {
             store,
-            database: self.database,
+            sessions: self.sessions.unwrap_or(self.database),
             subscriptions,
             handlers,
             queues: self.queues,
             name: self.name.unwrap_or_else(running::process_name),
             relay: self.relay,
-            listens: !self.unnamed,
+            listens: !self.poll_only,
             poll: self.poll,
             lease: self.lease,
             drain_limit: self.drain_limit,
@@ -323,7 +340,8 @@ impl EngineBuilder {
         Err(Error::new(ErrorKind::Configuration, message).with_field("pool_size").with_hint(hint))
     }
 
-    async fn check_schema(&self) -> Result<(), Error> {
+    /// Looks at the schema, and at whether the way to it keeps sessions.
+    async fn check_schema(&mut self) -> Result<(), Error> {
         let mut client = self.database.connect().await?;
         if self.migrate {
             let steps = migrate::apply(&mut client, &self.schema).await?;
@@ -331,6 +349,21 @@ impl EngineBuilder {
                 tracing::info!(?steps, schema = self.schema.name(), "migrated");
             }
         }
-        migrate::require_current(&client, &self.schema).await
+        self.database.in_time(migrate::require_current(&client, &self.schema)).await?;
+        if !self.poll_only {
+            let (direct, client) = match &self.sessions {
+                Some(sessions) => (sessions, sessions.connect().await?),
+                None => (&self.database, client),
+            };
+            self.poll_only = direct.in_time(direct.is_pooled(&client)).await?;
+            if self.poll_only {
+                let place = direct.place();
+                tracing::warn!(place, "{POOLED}");
+            }
+        }
+        if let Some(relay) = &mut self.relay {
+            relay.uses_sessions = !self.poll_only;
+        }
+        Ok(())
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::health::{Part, Vitals};
 use super::relay::jittered;
 use crate::Error;
 use crate::store::Store;
@@ -16,13 +17,17 @@ use crate::store::Store;
 const RESCUE_EVERY: Duration = Duration::from_secs(2);
 /// How often partitions and retention are looked after.
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(300);
+/// How soon after a failure.
+const HOUSEKEEPING_AGAIN: Duration = Duration::from_secs(30);
 /// Most leases that one rescue statement looks at.
 const RESCUE_LEASES_MAX: i32 = 50;
 
 /// Rescues until `stop` turns true. Apart from housekeeping, which may take its time.
-pub(crate) async fn run_rescue(store: Store, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn run_rescue(store: Store, vitals: Vitals, mut stop: watch::Receiver<bool>) {
     while !*stop.borrow() {
-        if let Err(error) = rescue(&store).await {
+        let rescued = rescue(&store).await;
+        vitals.note(Part::Rescue, &rescued);
+        if let Err(error) = rescued {
             tracing::warn!(%error, "jobs of dead processes could not be looked for");
         }
         tokio::select! {
@@ -34,13 +39,20 @@ pub(crate) async fn run_rescue(store: Store, mut stop: watch::Receiver<bool>) {
 
 /// Keeps house until `stop` turns true; a step under way is dropped then, and its transaction with
 /// it.
-pub(crate) async fn run_housekeeping(store: Store, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn run_housekeeping(
+    store: Store,
+    vitals: Vitals,
+    mut stop: watch::Receiver<bool>,
+) {
     while !*stop.borrow() {
         let turn = async {
-            if let Err(error) = store.housekeeping().await {
+            let kept = store.housekeeping().await;
+            vitals.note(Part::Housekeeping, &kept);
+            let wait = if kept.is_ok() { HOUSEKEEPING_EVERY } else { HOUSEKEEPING_AGAIN };
+            if let Err(error) = kept {
                 tracing::debug!(%error, "housekeeping did not finish; it is tried again");
             }
-            tokio::time::sleep(jittered(HOUSEKEEPING_EVERY)).await;
+            tokio::time::sleep(jittered(wait)).await;
         };
         tokio::select! {
             () = turn => {}

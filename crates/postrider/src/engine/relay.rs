@@ -20,6 +20,7 @@ use uuid::Uuid;
 use self::floor::Floor;
 use self::recovery::Cause;
 use super::bell::Bell;
+use super::health::Part;
 use super::wake::Wakes;
 use crate::store::Store;
 use crate::{Database, Error, EventType};
@@ -112,9 +113,13 @@ impl Relay {
         let mut backoff = BACKOFF_MIN;
         while !*stop.borrow() {
             match self.look(&stop).await {
-                Ok(true) => backoff = BACKOFF_MIN,
+                Ok(true) => {
+                    backoff = BACKOFF_MIN;
+                    self.wakes.vitals.well(Part::Relay);
+                }
                 Ok(false) => {
                     backoff = BACKOFF_MIN;
+                    self.wakes.vitals.well(Part::Relay);
                     tokio::select! {
                         () = self.rest() => {}
                         _ = stop.wait_for(|stop| *stop) => {}
@@ -127,11 +132,17 @@ impl Relay {
                         wait_ms = wait.as_millis(),
                         "a relay pass failed"
                     );
+                    self.wakes.vitals.ill(Part::Relay, super::chain(&error));
+                    if error.is_of_the_server() {
+                        // The locks may be on a server that is no longer the one.
+                        self.bell.forget();
+                    }
                     self.bell.leave().await;
                     self.floor.forget();
                     self.succeeded = 0;
                     tokio::select! {
                         () = tokio::time::sleep(wait) => {}
+                        () = self.wakes.listening_again() => {}
                         _ = stop.wait_for(|stop| *stop) => {}
                     }
                     backoff = (backoff * 2).min(BACKOFF_MAX);
@@ -221,7 +232,8 @@ impl Relay {
             tokio::time::sleep(sweep).await;
             return;
         }
-        if !self.bell.is_on_duty().await || !self.wakes.is_listening() {
+        // Locks are for connections that keep their session, as one on which something is heard does.
+        if !self.wakes.is_listening() || !self.bell.is_on_duty().await {
             let _ = tokio::time::timeout(sweep, self.wakes.relay.notified()).await;
             return;
         }

@@ -17,13 +17,14 @@ use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 use super::handler::Handler;
+use super::health::{Health, Part};
 use super::relay::{Relay, RelayConfig};
 use super::session::{self, Kept};
 use super::wake::Wakes;
 use super::worker::{Registered, Stop, Worker, WorkerConfig};
 use super::{listener, maintenance};
 use crate::store::Store;
-use crate::{Database, Error};
+use crate::{Database, Error, ErrorKind};
 
 /// The wait between attempts to open a new session.
 const SESSION_AGAIN: Duration = Duration::from_secs(1);
@@ -34,7 +35,8 @@ const TASKS_LOOK: Duration = Duration::from_secs(1);
 /// What the builder hands over.
 pub(crate) struct Parts {
     pub(crate) store: Store,
-    pub(crate) database: Database,
+    /// Where to listen and to keep locks.
+    pub(crate) sessions: Database,
     pub(crate) subscriptions: Vec<Subscription>,
     pub(crate) handlers: Vec<Handler>,
     pub(crate) queues: HashMap<String, usize>,
@@ -78,6 +80,7 @@ pub struct Handle {
 /// Opens the session and starts every task.
 pub(crate) async fn start(parts: Parts) -> Result<Handle, Error> {
     let wakes = Arc::new(Wakes::new());
+    let vitals = wakes.vitals.clone();
     let on_duty = Arc::new(AtomicBool::new(false));
     let (stop_relay, relay_stops) = watch::channel(false);
     let (stop_worker, worker_stops) = watch::channel(false);
@@ -97,20 +100,20 @@ pub(crate) async fn start(parts: Parts) -> Result<Handle, Error> {
     };
     let session = shared.open_session().await?;
     let mut rest = vec![
-        tokio::spawn(maintenance::run_rescue(store.clone(), rest_stops.clone())),
-        tokio::spawn(maintenance::run_housekeeping(store.clone(), rest_stops.clone())),
+        tokio::spawn(maintenance::run_rescue(store.clone(), vitals.clone(), rest_stops.clone())),
+        tokio::spawn(maintenance::run_housekeeping(store.clone(), vitals, rest_stops.clone())),
     ];
     if parts.listens {
         rest.push(tokio::spawn(listener::run(
-            parts.database.clone(),
-            store.schema.clone(),
+            parts.sessions.clone(),
+            store.clone(),
             Arc::clone(&wakes),
             Arc::clone(&on_duty),
             rest_stops,
         )));
     }
     let relay = parts.relay.map(|config| {
-        let relay = Relay::new(store.clone(), config, Arc::clone(&wakes), parts.database, on_duty);
+        let relay = Relay::new(store.clone(), config, Arc::clone(&wakes), parts.sessions, on_duty);
         tokio::spawn(relay.run(session.id, shared.lease, relay_stops))
     });
     let worker = tokio::spawn(shared.run_sessions(session, worker_stops));
@@ -166,7 +169,9 @@ impl Shared {
                 Kept::Lost => {}
             }
             session = loop {
-                match self.open_session().await {
+                let opened = self.open_session().await;
+                self.wakes.vitals.note(Part::Lease, &opened);
+                match opened {
                     Ok(session) => break session,
                     Err(error) => tracing::warn!(%error, "no new session could be opened yet"),
                 }
@@ -196,8 +201,8 @@ impl Shared {
         let (cancelled, cancelled_jobs) = mpsc::unbounded_channel();
         let (stop_keeper, keeper_stops) = watch::channel(false);
         let (stop_this, this_stops) = watch::channel(Stop::Not);
-        let keeper =
-            session::keep(self.store.clone(), session.id, self.lease, cancelled, keeper_stops);
+        let (store, vitals) = (self.store.clone(), self.wakes.vitals.clone());
+        let keeper = session::keep(store, session.id, self.lease, vitals, cancelled, keeper_stops);
         let mut keeper = Owned(tokio::spawn(keeper));
         let (worker, settling) = Worker::new(
             self.store.clone(),
@@ -251,15 +256,41 @@ impl<T> Drop for Owned<T> {
 impl Handle {
     /// Runs until `shutdown` is ready, then stops in order. Stops too when one of the engine's own
     /// tasks ends unasked, which only a bug can make it do: the process must not live on without
-    /// it.
-    pub async fn run_until(mut self, shutdown: impl Future<Output = ()> + Send) {
-        tokio::select! {
-            () = shutdown => {}
+    /// it. An outage of the database ends nothing; [`Handle::health`] tells of it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Bug`] when a task ended unasked; end the process with a failure then, so that
+    /// it is started anew.
+    pub async fn run_until(
+        mut self,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> Result<(), Error> {
+        let ended = tokio::select! {
+            () = shutdown => Ok(()),
             name = self.task_ended() => {
                 tracing::error!(task = name, "a task of the engine ended unasked; stopping");
+                Err(Error::new(ErrorKind::Bug, format!("a task of the engine ended: {name}"))
+                    .with_hint("start the process again, and please report it with its log"))
             }
-        }
+        };
         self.shutdown().await;
+        ended
+    }
+
+    /// How the loops of this engine are doing: which cannot do their work at the moment, since when
+    /// and why. They go on trying; what is in trouble here for longer than a minute or two needs a
+    /// person.
+    ///
+    /// ```no_run
+    /// # fn example(engine: &postrider::Handle) {
+    /// for trouble in engine.health().troubles {
+    ///     eprintln!("{} is in trouble: {}", trouble.part, trouble.error);
+    /// }
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.wakes.vitals.look()
     }
 
     /// Ready when a task has ended that should run until it is told to stop.

@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::health::{Part, Vitals};
 use crate::store::Store;
 
 /// How long a session lives without being renewed. A killed process has its jobs elsewhere at most
@@ -31,6 +32,7 @@ pub(crate) async fn keep(
     store: Store,
     session: Uuid,
     lease: Duration,
+    vitals: Vitals,
     cancelled: mpsc::UnboundedSender<Vec<i64>>,
     mut stop: watch::Receiver<bool>,
 ) -> Kept {
@@ -47,6 +49,7 @@ pub(crate) async fn keep(
         match tokio::time::timeout(deadline, store.renew_session(session, lease)).await {
             Ok(Ok(Some(jobs))) => {
                 renewed_at = asked_at;
+                vitals.well(Part::Lease);
                 if !jobs.is_empty() {
                     // The worker is gone only when the engine is stopping anyway.
                     let _ = cancelled.send(jobs);
@@ -56,8 +59,14 @@ pub(crate) async fn keep(
                 tracing::warn!(%session, "this process was taken for dead; a new session starts");
                 return Kept::Lost;
             }
-            Ok(Err(error)) => tracing::warn!(%error, "the session could not be renewed"),
-            Err(_) => tracing::warn!("renewing the session took too long"),
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the session could not be renewed");
+                vitals.ill(Part::Lease, super::chain(&error));
+            }
+            Err(_) => {
+                tracing::warn!("renewing the session took too long");
+                vitals.ill(Part::Lease, "the database does not answer".to_owned());
+            }
         }
         if renewed_at.elapsed() >= lease {
             tracing::warn!(%session, "the lease ran out unrenewed; its handlers are stopped");

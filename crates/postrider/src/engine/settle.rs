@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::attempt::{End, Finished};
+use super::health::Part;
 use super::wake::Wakes;
 use crate::store::{Ended, PendingAgain, Store, micros};
 use crate::{Error, ErrorKind, JobLease};
@@ -71,15 +72,18 @@ impl Settler {
                     jobs = batch.len(),
                     "the lease was lost before the outcomes were written"
                 );
+                self.wakes.vitals.well(Part::Settles);
                 return;
             }
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "outcomes could not be written yet"
             );
+            self.wakes.vitals.ill(Part::Settles, super::chain(&error));
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(AGAIN_MAX);
         }
+        self.wakes.vitals.well(Part::Settles);
         if let Err(error) = self.release(batch).await {
             // The lease rows stay until the session ends; the rescue removes them then.
             tracing::debug!(%error, "leases could not be released");

@@ -1,9 +1,11 @@
-//! How the tasks of one process wake each other.
+//! How the tasks of one process wake each other, and what they say of themselves.
 //!
 //! How it fails: it does not; a wake-up that comes too early is kept, one that is lost is made up
 //! for by the sweep. Invariant: a notification is a hint and carries no data.
 
 use tokio::sync::{Notify, watch};
+
+use super::health::Vitals;
 
 /// The wake-ups of one engine.
 #[derive(Debug)]
@@ -16,8 +18,10 @@ pub(crate) struct Wakes {
     fanned: watch::Sender<u64>,
     /// Counts the settles of this process.
     settled: watch::Sender<u64>,
-    /// Whether the listening connection is up.
+    /// Whether what is said is heard on the listening connection.
     listening: watch::Sender<bool>,
+    /// How each of them fares.
+    pub(crate) vitals: Vitals,
 }
 
 impl Wakes {
@@ -28,6 +32,7 @@ impl Wakes {
             fanned: watch::Sender::new(0),
             settled: watch::Sender::new(0),
             listening: watch::Sender::new(false),
+            vitals: Vitals::default(),
         }
     }
 
@@ -59,6 +64,16 @@ impl Wakes {
         self.settled.subscribe()
     }
 
+    /// Ready when the listening connection, which is down, is up again: the database is back.
+    pub(crate) async fn listening_again(&self) {
+        let mut listening = self.listening.subscribe();
+        if *listening.borrow_and_update() {
+            return std::future::pending().await;
+        }
+        // The sender lives as long as this.
+        let _ = listening.wait_for(|listening| *listening).await;
+    }
+
     /// Notes whether the listening connection is up.
     pub(crate) fn set_listening(&self, listening: bool) {
         self.listening.send_replace(listening);
@@ -81,6 +96,8 @@ pub(crate) enum Word {
     Help,
     /// Types, subscriptions or routes changed, or a person put an event back.
     Changed,
+    /// A process asks whether it hears: who hears this does.
+    Hello,
 }
 
 impl Word {
@@ -91,6 +108,7 @@ impl Word {
             "fanned" => Some(Self::Fanned),
             "help" => Some(Self::Help),
             "changed" => Some(Self::Changed),
+            "hello" => Some(Self::Hello),
             _ => None,
         }
     }

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::attempt::{self, End, Finished};
 use super::handler::{Delivery, Handler};
+use super::health::Part;
 use super::relay::jittered;
 use super::settle::Settler;
 use super::wake::Wakes;
@@ -147,7 +148,9 @@ impl Worker {
         mut cancelled: mpsc::UnboundedReceiver<Vec<i64>>,
     ) {
         while *stop.borrow() == Stop::Not {
-            let wait = match self.fill().await {
+            let filled = self.fill().await;
+            self.wakes.vitals.note(Part::Claims, &filled);
+            let wait = match filled {
                 Ok(true) => Duration::ZERO,
                 Ok(false) => jittered(self.config.poll),
                 Err(error) => {

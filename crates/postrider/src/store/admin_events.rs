@@ -108,7 +108,7 @@ impl Store {
     /// Gives a failing or poisoned event up. Returns whether it was one.
     pub(crate) async fn skip_event(&self, seq: i64) -> Result<bool, Error> {
         let mut connection = self.connection().await?;
-        let transaction = super::read_committed(&mut connection).await?;
+        let transaction = connection.begin().await?;
         self.query_on(&transaction, &self.statements.routing_share, &[]).await?;
         let params: &[Param<'_>] = &[&seq, &self.clock.shift()];
         let rows = self.query_on(&transaction, &self.statements.event_skip, params).await?;

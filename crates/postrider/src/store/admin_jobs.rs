@@ -79,7 +79,7 @@ impl Store {
     /// Brings a discarded or cancelled job back. Returns whether it could.
     pub(crate) async fn revive_job(&self, id: i64) -> Result<bool, Error> {
         let mut connection = self.connection().await?;
-        let transaction = super::read_committed(&mut connection).await?;
+        let transaction = connection.begin().await?;
         self.query_on(&transaction, &self.statements.routing_share, &[]).await?;
         let params: &[Param<'_>] = &[&id, &self.clock.shift()];
         let rows = self.query_on(&transaction, &self.statements.job_revive, params).await?;

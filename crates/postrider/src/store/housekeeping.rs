@@ -25,14 +25,15 @@ impl Store {
     /// subscriptions, forgets old keys and sessions. Each step is on its own: one that fails keeps
     /// no other from its turn. Returns the first error.
     pub(crate) async fn housekeeping(&self) -> Result<(), Error> {
+        let this = self.patient();
         let steps = [
-            ("partitions", self.make_partitions().await),
-            ("retention", self.drop_old_days().await),
-            ("deleted subscriptions", self.cancel_jobs_of_deleted().await.map(|_| ())),
-            ("kept events", self.forget_kept_events().await),
-            ("idempotency keys", self.forget_record_keys().await),
-            ("sessions", self.forget_sessions().await),
-            ("globs", self.narrow_globs().await),
+            ("partitions", this.make_partitions().await),
+            ("retention", this.drop_old_days().await),
+            ("deleted subscriptions", this.cancel_jobs_of_deleted().await.map(|_| ())),
+            ("kept events", this.forget_kept_events().await),
+            ("idempotency keys", this.forget_record_keys().await),
+            ("sessions", this.forget_sessions().await),
+            ("globs", this.narrow_globs().await),
         ];
         let mut first = Ok(());
         for (step, outcome) in steps {
@@ -79,7 +80,7 @@ impl Store {
     async fn drop_event_day(&self, day: Date) -> Result<(), Error> {
         for _ in 0..DROP_TRIES {
             let mut connection = self.connection().await?;
-            let transaction = super::read_committed(&mut connection).await?;
+            let transaction = connection.begin().await?;
             let params: &[super::Param<'_>] = &[&day, &PINNED_MAX];
             let rows = self.query_on(&transaction, &self.statements.event_day_drop, params).await?;
             transaction.commit().await?;
@@ -107,7 +108,7 @@ impl Store {
                 break;
             }
             let mut connection = self.connection().await?;
-            let transaction = super::read_committed(&mut connection).await?;
+            let transaction = connection.begin().await?;
             self.lock_routing(&transaction).await?;
             let params: &[super::Param<'_>] = &[&BATCH, &shift];
             let rows =

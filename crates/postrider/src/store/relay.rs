@@ -6,13 +6,12 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::Object;
 use futures_util::join;
 use serde_json::value::RawValue;
 use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 
-use super::{Store, micros, put_back};
+use super::{Link, Store, micros};
 use crate::Error;
 use crate::sql::Statement;
 
@@ -56,34 +55,6 @@ const UNDECLARED_TYPES: &str = "PR007";
 const BEGIN: &str = include_str!("../../sql/session/begin.sql");
 const COMMIT: &str = "commit";
 
-/// A connection inside a transaction. Dropped before it was given back, as when its task is
-/// stopped, it leaves the pool: the transaction may still be open on it.
-struct Held(Option<Object>);
-
-impl Held {
-    fn new(connection: Object) -> Self {
-        Self(Some(connection))
-    }
-
-    fn connection(&self) -> &Object {
-        self.0.as_ref().expect("it is taken only when it is given back or dropped")
-    }
-
-    fn give_back(mut self, error: Option<&Error>) {
-        if let Some(connection) = self.0.take() {
-            put_back(connection, error);
-        }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        if let Some(connection) = self.0.take() {
-            drop(Object::take(connection));
-        }
-    }
-}
-
 impl Store {
     /// Fans out up to `batch_max` owed events above `bound`, in one transaction.
     pub(crate) async fn fan_out_batch(&self, bound: i64, batch_max: i32) -> Result<Fanned, Error> {
@@ -103,9 +74,9 @@ impl Store {
         first: i64,
         second: i32,
     ) -> Result<Fanned, Error> {
-        let held = Held::new(self.connection().await?);
-        let result = self.fan_out_on(held.connection(), statement, first, second).await;
-        held.give_back(result.as_ref().err());
+        let connection = self.connection().await?;
+        let result = self.fan_out_on(&connection, statement, first, second).await;
+        drop(connection);
         let rows = match result {
             Err(error) if error.sqlstate() == Some(UNDECLARED_TYPES) => {
                 return undeclared(&error);
@@ -128,7 +99,7 @@ impl Store {
 
     async fn fan_out_on(
         &self,
-        connection: &Object,
+        connection: &Link,
         statement: &Statement,
         first: i64,
         second: i32,
@@ -140,10 +111,10 @@ impl Store {
         let share = self.ready(connection, &self.statements.routing_share).await?;
         let statement = self.ready(connection, statement).await?;
         let (begun, shared, rows, committed) = join!(
-            connection.batch_execute(BEGIN),
+            self.command(connection, BEGIN),
             self.run_ready(connection, &share, &[]),
             self.run_ready(connection, &statement, params),
-            connection.batch_execute(COMMIT),
+            self.command(connection, COMMIT),
         );
         begun?;
         let rows = first_failure(shared, rows)?;

@@ -4,7 +4,6 @@
 //! change holds the routing lock alone, expands globs with the one matcher of `postrider-core`, and
 //! counts the routing version up by one when, and only when, something changed.
 
-use deadpool_postgres::Transaction;
 use postrider_core::{
     Backoff, EventType, Exposure, Globs, Policy, Priority, SinkKind, Subscription, TypeName,
 };
@@ -13,7 +12,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
-use super::{Param, Store};
+use super::{LinkTransaction, Param, Store};
 use crate::{Error, ErrorKind};
 
 /// Most live subscriptions: an event that all of them want makes one fan-out transaction, which is
@@ -80,7 +79,7 @@ impl Store {
         session: Option<Uuid>,
     ) -> Result<Declared, Error> {
         let mut connection = self.connection().await?;
-        let transaction = super::read_committed(&mut connection).await?;
+        let transaction = connection.begin().await?;
         self.lock_routing(&transaction).await?;
         let mut change = Change::default();
         for declared in types {
@@ -106,7 +105,7 @@ impl Store {
     /// Creates a subscription that must not exist yet and whose globs must each match a type.
     pub(crate) async fn create_subscription(&self, new: &Subscription) -> Result<i32, Error> {
         let mut connection = self.connection().await?;
-        let transaction = super::read_committed(&mut connection).await?;
+        let transaction = connection.begin().await?;
         self.lock_routing(&transaction).await?;
         let existing = self.subscriptions_on(&transaction).await?;
         if existing.iter().any(|known| known.declared.name == new.name) {
@@ -129,7 +128,7 @@ impl Store {
     /// Deletes a subscription. Returns whether there was one.
     pub(crate) async fn delete_subscription(&self, name: &str) -> Result<bool, Error> {
         let mut connection = self.connection().await?;
-        let transaction = super::read_committed(&mut connection).await?;
+        let transaction = connection.begin().await?;
         self.lock_routing(&transaction).await?;
         let rows =
             self.query_on(&transaction, &self.statements.subscription_delete, &[&name]).await?;
@@ -155,7 +154,7 @@ impl Store {
             return Ok(());
         }
         let mut connection = self.connection().await?;
-        let transaction = super::read_committed(&mut connection).await?;
+        let transaction = connection.begin().await?;
         self.lock_routing(&transaction).await?;
         self.reroute(&transaction, Change::default()).await?;
         transaction.commit().await?;
@@ -174,7 +173,10 @@ impl Store {
     }
 
     /// Waits for the routing lock, for twenty seconds at most.
-    pub(super) async fn lock_routing(&self, transaction: &Transaction<'_>) -> Result<(), Error> {
+    pub(super) async fn lock_routing(
+        &self,
+        transaction: &LinkTransaction<'_>,
+    ) -> Result<(), Error> {
         let locked = self.query_on(transaction, &self.statements.routing_lock, &[]).await;
         locked.map(|_| ()).map_err(|error| match error.sqlstate() {
             Some("55P03") => {
@@ -189,7 +191,7 @@ impl Store {
 
     async fn subscriptions_on(
         &self,
-        transaction: &Transaction<'_>,
+        transaction: &LinkTransaction<'_>,
     ) -> Result<Vec<StoredSubscription>, Error> {
         let rows = self.query_on(transaction, &self.statements.subscription_list, &[]).await?;
         rows.iter().map(stored_subscription).collect()
@@ -197,7 +199,7 @@ impl Store {
 
     async fn declare_type(
         &self,
-        transaction: &Transaction<'_>,
+        transaction: &LinkTransaction<'_>,
         declared: &EventType,
         change: &mut Change,
     ) -> Result<(), Error> {
@@ -213,7 +215,7 @@ impl Store {
     /// Inserts or updates one subscription and returns its id.
     async fn put_subscription(
         &self,
-        transaction: &Transaction<'_>,
+        transaction: &LinkTransaction<'_>,
         new: &Subscription,
         change: &mut Change,
     ) -> Result<i32, Error> {
@@ -269,7 +271,7 @@ impl Store {
     /// Sets the globs in force, expands what changed into routes, and counts the change.
     async fn reroute(
         &self,
-        transaction: &Transaction<'_>,
+        transaction: &LinkTransaction<'_>,
         mut change: Change,
     ) -> Result<(Vec<StoredType>, Vec<StoredSubscription>), Error> {
         let rows = self.query_on(transaction, &self.statements.type_list, &[]).await?;

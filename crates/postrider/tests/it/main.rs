@@ -32,6 +32,7 @@ mod plans;
 mod plans_fill;
 mod poison;
 mod policies;
+mod privileges;
 mod queues;
 mod record_batch;
 mod record_ids;

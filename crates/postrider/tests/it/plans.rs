@@ -88,6 +88,7 @@ const NOT_HOT: &[&str] = &[
     "job_revive",
     "partitions_make",
     "partitions_old",
+    "privileges_missing",
     "registration_put",
     "route_clear",
     "route_insert",

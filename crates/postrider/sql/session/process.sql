@@ -1,0 +1,2 @@
+-- The server process that runs this.
+select pg_backend_pid()
