@@ -13,6 +13,7 @@ mod attempt;
 mod await_handled;
 mod bell;
 mod builder;
+mod due;
 mod handler;
 mod listener;
 mod maintenance;

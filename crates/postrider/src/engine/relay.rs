@@ -63,6 +63,8 @@ pub(crate) struct Relay {
     floor: Floor,
     /// How many events are still to be fanned out one by one, because a relay may have died of one.
     suspects: i32,
+    /// Whether the bell was refused at the last try, and nothing happened since.
+    bell_refused: bool,
     /// How events failed in the outage that goes on, until one succeeds.
     outage: Option<Cause>,
     /// Attempts to give back to events: taken in an outage, which may have stopped us from saying
@@ -91,6 +93,7 @@ impl Relay {
             bell,
             floor: Floor::default(),
             suspects: 0,
+            bell_refused: false,
             outage: None,
             refunds: Vec::new(),
             succeeded: 0,
@@ -147,8 +150,7 @@ impl Relay {
     async fn look(&mut self, stop: &watch::Receiver<bool>) -> Result<bool, Error> {
         self.give_back().await?;
         while self.suspects > 0 && !*stop.borrow() {
-            let tried = self.try_suspects(stop).await?;
-            self.suspects = if tried == 0 { 0 } else { self.suspects - tried };
+            self.try_suspects(stop).await?;
         }
         let until = Instant::now() + LOOK_MAX;
         let mut more = true;
@@ -175,6 +177,7 @@ impl Relay {
         self.floor.advance(&self.store).await?;
         if fanned.events > 0 {
             self.succeeded += 1;
+            self.bell_refused = false;
             tracing::debug!(events = fanned.events, jobs = fanned.jobs, "fanned out");
             self.wakes.fanned();
             if fanned.events >= i64::from(self.config.batch_max) {
@@ -225,13 +228,18 @@ impl Relay {
             let _ = tokio::time::timeout(sweep, self.wakes.relay.notified()).await;
             return;
         }
-        if !self.linger().await {
+        // With a silent writer open for long, one look for each try is enough.
+        if !self.bell_refused && !self.linger().await {
             return;
         }
         match self.bell.take().await {
-            Ok(true) => self.sleep_on_bell(sweep).await,
+            Ok(true) => {
+                self.bell_refused = false;
+                self.sleep_on_bell(sweep).await;
+            }
             // A silent writer is open. Whoever rang meanwhile left a permit with the wake-up.
             Ok(false) => {
+                self.bell_refused = true;
                 let _ = tokio::time::timeout(BELL_AGAIN, self.wakes.relay.notified()).await;
             }
             Err(error) => tracing::debug!(%error, "could not take the bell"),

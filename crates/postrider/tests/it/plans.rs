@@ -20,7 +20,7 @@ const SESSION: &str = "00000000-0000-0000-0000-000000000001";
 const CASES: &[Case] = &[
     ("fanout_batch", "100000, 200, 0", &["owed_pkey", "event_*_pkey"]),
     ("fanout_one", "7, 1, 0", &["fanout_failure_pkey", "event_*_pkey", "a_type_routes_once"]),
-    ("claim_jobs", "'{S}', '{1,2,3}', 50, 0", &["job_due", "job_pkey", "event_*_pkey"]),
+    ("claim_jobs", "'{S}', '{1,2,3}', 50, 0, '{-infinity,-infinity,epoch,epoch}'", &["job_due", "job_pkey", "event_*_pkey"]),
     ("settle_completed", "'{1,2,3}', '{1,1,1}', '{null,null,null}', '{S}', 0", &["job_pkey"]),
     (
         "settle_discarded",
