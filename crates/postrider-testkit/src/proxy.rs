@@ -72,7 +72,8 @@ impl Proxy {
         let listener =
             TcpListener::bind(("127.0.0.1", 0)).await.expect("127.0.0.1 has a free port");
         let address = listener.local_addr().expect("a listener has an address");
-        let (line, state) = watch::channel(Line { mode: Mode::Forward, cuts: 0, delay: Duration::ZERO });
+        let (line, state) =
+            watch::channel(Line { mode: Mode::Forward, cuts: 0, delay: Duration::ZERO });
         let accepted = Arc::default();
         let acceptor = tokio::spawn(accept(listener, target.into(), state, Arc::clone(&accepted)));
         Self { address, line, accepted, acceptor }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use tokio_postgres::config::SslMode;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::{Client, Config, GenericClient, NoTls, SimpleQueryMessage};
 
 use self::ssl_mode::SslAsked;
 use crate::{Error, ErrorKind};
@@ -100,6 +100,23 @@ impl Database {
     pub fn pool_size(mut self, connections: usize) -> Self {
         self.pool_size = connections;
         self
+    }
+
+    /// The same, with connections that say in `pg_stat_activity` what they are for.
+    pub(crate) fn with_purpose(mut self, purpose: &str) -> Self {
+        let name = self.application_name();
+        self.config.application_name(format!("{name} {purpose}"));
+        self
+    }
+
+    /// How its connections are named in `pg_stat_activity`.
+    pub(crate) fn application_name(&self) -> String {
+        self.config.get_application_name().unwrap_or_default().to_owned()
+    }
+
+    /// The port that the URL names.
+    pub(crate) fn port(&self) -> u16 {
+        self.config.get_ports().first().copied().unwrap_or(5432)
     }
 
     /// How many pooled connections there may be.
@@ -216,10 +233,22 @@ impl Database {
             Some(Host::Unix(path)) => path.display().to_string(),
             None => "localhost".to_owned(),
         };
-        let port = self.config.get_ports().first().copied().unwrap_or(5432);
+        let port = self.port();
         let database = self.config.get_dbname().unwrap_or("the user's database");
         format!("{host}:{port}/{database}")
     }
+}
+
+/// The text in the first column of the only row that simple statements return.
+pub(crate) async fn only_text<C: GenericClient + Sync>(
+    client: &C,
+    sql: &str,
+) -> Result<Option<String>, Error> {
+    let messages = client.simple_query(sql).await?;
+    Ok(messages.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    }))
 }
 
 /// What a listening connection tells.

@@ -93,10 +93,13 @@ statements! {
     subscription_update: ["subscription_update"]
         (INT4, TEXT_ARRAY, TEXT, TEXT, TEXT, BOOL, TEXT, INT4, JSONB, INT8, INT2, INT4);
     doctor_backlog: ["doctor_backlog"] (INT8, INT8);
+    doctor_connections: ["doctor_connections"] (TEXT);
     doctor_horizon: ["doctor_horizon"] ();
     doctor_partitions: ["doctor_partitions"] (INT8);
+    doctor_privileges: ["doctor_privileges"] ();
     doctor_server: ["doctor_server"] ();
     doctor_sessions: ["doctor_sessions"] ();
+    doctor_vacuum: ["doctor_vacuum"] ();
     event_find: ["event_find"] (UUID, INT8);
     event_jobs: ["event_jobs"] (INT8, TIMESTAMPTZ);
     event_page_any: ["event_list", "event_page"] (INT8, TEXT, TEXT, TEXT, TEXT, TIMESTAMPTZ, INT8);

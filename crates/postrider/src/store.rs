@@ -21,7 +21,9 @@ use deadpool_postgres::{Object, Pool, PoolError};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient, Row};
 
-pub(crate) use admin_doctor::{Backlog, Holder, NetRows, ServerLook, SessionLook};
+pub(crate) use admin_doctor::{
+    Backlog, Connections, Holder, Lacking, NetRows, ServerLook, SessionLook, SessionState, Vacuumed,
+};
 pub(crate) use jobs::{Claimed, Ended, PendingAgain, Terms};
 pub(crate) use relay::{Failure, Fanned, FloorLook};
 pub(crate) use routing::{StoredSubscription, StoredType};

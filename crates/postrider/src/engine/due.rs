@@ -64,7 +64,12 @@ impl Bounds {
 
     /// Takes note of a claim that looked from `from` on, took `took`, and whose first job was due
     /// at `head` with a priority; `None` when it claimed nothing.
-    pub(crate) fn looked(&mut self, from: Since, took: Duration, head: Option<(i16, OffsetDateTime)>) {
+    pub(crate) fn looked(
+        &mut self,
+        from: Since,
+        took: Duration,
+        head: Option<(i16, OffsetDateTime)>,
+    ) {
         let was_full = from == FROM_THE_BEGINNING;
         if was_full {
             self.full_look = Some(FullLook { at: Instant::now(), took });

@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 
 use super::{Param, Store};
-use crate::admin::{PAGE_MAX, JobAttempt, JobFilter, JobSummary, JobView};
+use crate::admin::{JobAttempt, JobFilter, JobSummary, JobView, PAGE_MAX};
 use crate::{Error, JobState};
 
 impl Store {

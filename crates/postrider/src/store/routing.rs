@@ -95,8 +95,7 @@ impl Store {
             false => self.subscriptions_on(&transaction).await?,
         };
         for subscription in subscriptions {
-            let id =
-                self.put_subscription(&transaction, subscription, &known, &mut change).await?;
+            let id = self.put_subscription(&transaction, subscription, &known, &mut change).await?;
             declared.subscription_ids.push(id);
             if let Some(session) = session {
                 let globs = subscription.globs.to_texts();
@@ -142,7 +141,8 @@ impl Store {
         let rows =
             self.query_on(&transaction, &self.statements.subscription_delete, &[&name]).await?;
         let Some(row) = rows.first() else { return Ok(false) };
-        let change = Change { types: Vec::new(), subscriptions: [row.try_get("id")?].into(), created: 0 };
+        let change =
+            Change { types: Vec::new(), subscriptions: [row.try_get("id")?].into(), created: 0 };
         self.reroute(&transaction, change).await?;
         transaction.commit().await?;
         Ok(true)

@@ -55,9 +55,8 @@ impl ByHand {
               now() + interval '1 hour')";
         fixture.sql(session).await;
         let statements = for_tests::statements(&Schema::default());
-        let text = |name: &str| {
-            statements.iter().find(|(known, ..)| *known == name).unwrap().1.clone()
-        };
+        let text =
+            |name: &str| statements.iter().find(|(known, ..)| *known == name).unwrap().1.clone();
         Self { claim: text("claim_jobs"), settle: text("settle_completed"), subscription }
     }
 

@@ -45,7 +45,7 @@ async fn skewed_by(offset: &str) {
     // What it held is free when it dies, not five minutes later.
     process.kill();
     let freed = "select count(*) from postrider.job where state = 'pending'
-        and last_error like 'attempt 1 of 5 died with its process (skewed)'";
+        and last_error like 'attempt 1 of 20 died with its process (skewed)'";
     fixture.wait_count(freed, 1).await;
     keeper.shutdown().await;
 }

@@ -33,7 +33,8 @@ async fn b32_jobs_that_never_succeed_hold_up_no_other_and_end_where_a_person_see
     fixture.record_many("a.b", "good", 100).await;
     fixture.wait_finished().await;
     engine.shutdown().await;
-    let ends = "select state || ' ' || attempt || ' ' || coalesce(last_error, '-') || ' ' || count(*)
+    let ends =
+        "select state || ' ' || attempt || ' ' || coalesce(last_error, '-') || ' ' || count(*)
         from postrider.job_history group by state, attempt, last_error order by 1";
     assert_eq!(
         fixture.texts(ends).await,

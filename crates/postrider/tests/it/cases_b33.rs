@@ -34,7 +34,8 @@ async fn engine(database: &Database) -> Handle {
 async fn write(database: Database, writer: i32) {
     let client = database.connect().await.unwrap();
     for round in 0..ROUNDS * 20 {
-        let sql = "select count(postrider.record('a.b', $1 || n::text)) from generate_series(1, 5) n";
+        let sql =
+            "select count(postrider.record('a.b', $1 || n::text)) from generate_series(1, 5) n";
         client.execute(sql, &[&format!("{writer}/{round}/")]).await.unwrap();
     }
 }

@@ -27,10 +27,7 @@ impl Relay {
     ///
     /// Events that fail alike may be an outage, or bad ones in front of good ones: then some that
     /// were recorded later are tried before it is judged.
-    pub(super) async fn try_suspects(
-        &mut self,
-        stop: &watch::Receiver<bool>,
-    ) -> Result<(), Error> {
+    pub(super) async fn try_suspects(&mut self, stop: &watch::Receiver<bool>) -> Result<(), Error> {
         let mut round = Round::new();
         let (mut in_a_row, mut probes, mut all_tried) = (0, 0, false);
         for _ in 0..self.config.batch_max {
