@@ -18,7 +18,10 @@ fn findings<'a>(report: &'a Value, check: &str) -> Vec<&'a Value> {
 fn told(report: &Value, check: &str) -> (String, String) {
     let found = findings(report, check);
     let first = found.first().unwrap_or_else(|| panic!("no {check} in {report:#}"));
-    let words = found.iter().map(|finding| format!("{} {}", finding["found"], finding["advice"]));
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let words = found
+        .iter()
+        .map(|finding| format!("{} -> {}", text(&finding["found"]), text(&finding["advice"])));
     (first["level"].as_str().unwrap().to_owned(), words.collect::<Vec<_>>().join("\n"))
 }
 
@@ -180,7 +183,7 @@ async fn a_role_without_rights_is_told_what_to_grant() {
     program.client.batch_execute(&make).await.unwrap();
     let url = with_user(&program.db.url(), &role);
     let report = examine_at(&url, &[]).await.code(1).json();
-    expect(&report, "privileges", "problem", &["usage on schema postrider"]);
+    expect(&report, "privileges", "problem", &["usage on schema \"postrider\""]);
     expect(&report, "sight", "warning", &["grant pg_monitor"]);
     // Granting all that it lists makes it well, but for what it asks a superuser for.
     for _ in 0..3 {
@@ -197,7 +200,7 @@ async fn a_role_without_rights_is_told_what_to_grant() {
     let revoke = format!("revoke delete on postrider.job from {role}");
     program.client.batch_execute(&revoke).await.unwrap();
     let report = examine_at(&url, &[]).await.code(1).json();
-    let grant = format!("grant delete on table postrider.job to {role}");
+    let grant = format!("grant delete on table \"postrider\".job to {role}");
     expect(&report, "privileges", "problem", &[&grant]);
     let drop = format!("drop owned by {role}; drop role {role}");
     program.client.batch_execute(&drop).await.unwrap();
@@ -233,7 +236,7 @@ async fn a_table_that_is_not_vacuumed_is_found_with_its_dead_rows() {
     let off = "alter table postrider.job set (autovacuum_enabled = false)";
     program.client.batch_execute(off).await.unwrap();
     let report = program.run(&["doctor", "--json"]).await.code(1).json();
-    let words = ["off for job", "alter table job reset (autovacuum_enabled)"];
+    let words = ["off for job", "alter table \"postrider\".job reset (autovacuum_enabled)"];
     let said = told(&report, "autovacuum").1;
     assert!(words.iter().all(|word| said.contains(word)), "{said}");
 }

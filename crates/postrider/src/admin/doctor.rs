@@ -183,7 +183,7 @@ async fn inside(admin: &Admin) -> Result<Vec<Finding>, Error> {
         backlog::left_out(&subscriptions),
         backlog::filters(&subscriptions),
     ];
-    findings.extend(upkeep::autovacuum(&vacuumed));
+    findings.extend(upkeep::autovacuum(&vacuumed, &admin.store.schema));
     findings.push(upkeep::partitions(&tables, &admin.store.schema));
     findings.push(upkeep::net(&tables));
     Ok(findings)
@@ -220,6 +220,18 @@ fn schema_finding(status: Status, schema: &Schema) -> Finding {
         }
     };
     finding.number("needed", needed)
+}
+
+/// So many names are told, then how many more there are.
+const NAMES_MAX: usize = 10;
+
+/// Names, or some of them and how many more.
+fn some(names: &[String], separator: &str) -> String {
+    let shown = names.iter().take(NAMES_MAX).cloned().collect::<Vec<_>>().join(separator);
+    match names.len().saturating_sub(NAMES_MAX) {
+        0 => shown,
+        more => format!("{shown}{separator}and {more} more"),
+    }
 }
 
 /// A time span for people.

@@ -1,5 +1,6 @@
 //! Real processes: the test program starts itself again in a part that is named by a variable.
 
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -104,6 +105,8 @@ impl Process {
             .args(["--exact", "process::part", "--nocapture"])
             .env(PART, part)
             .env(URL, fixture.db.url())
+            // `faketime` stays as the parent of what it starts, so the two end as a group.
+            .process_group(0)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -123,15 +126,18 @@ impl Process {
 
     /// Ends it by SIGKILL.
     pub(crate) fn kill(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
+        // A group that has been waited for may be somebody else's by now.
+        if self.has_ended() {
+            return;
+        }
+        let group = format!("-{}", self.0.id());
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
         self.0.wait().unwrap();
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.kill();
     }
 }

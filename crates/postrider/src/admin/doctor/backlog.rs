@@ -2,7 +2,7 @@
 //!
 //! How it fails: it does not; it judges what was asked. Invariant: names are listed, up to a few.
 
-use super::{Finding, duration};
+use super::{Finding, duration, some};
 use crate::admin::{Count, SubscriptionInfo};
 use crate::store::{Backlog, SessionLook, SessionState};
 
@@ -12,18 +12,6 @@ const OLD_BACKLOG_MS: i64 = 5 * 60 * 1000;
 const LARGE_BACKLOG: i64 = 1_000;
 /// A lease that ran out this long ago while engines run should have been taken back.
 const RESCUE_IS_LATE_MS: i64 = 60 * 1000;
-/// So many names are told, then how many more there are.
-const NAMES_MAX: usize = 10;
-
-/// Names, or some of them and how many more.
-fn some(names: &[String], separator: &str) -> String {
-    let shown = names.iter().take(NAMES_MAX).cloned().collect::<Vec<_>>().join(separator);
-    match names.len().saturating_sub(NAMES_MAX) {
-        0 => shown,
-        more => format!("{shown}{separator}and {more} more"),
-    }
-}
-
 fn in_state(sessions: &[SessionLook], states: &[SessionState]) -> Vec<SessionLook> {
     sessions.iter().filter(|session| states.contains(&session.state)).cloned().collect()
 }

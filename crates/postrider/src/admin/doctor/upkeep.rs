@@ -3,7 +3,7 @@
 //! How it fails: it does not; it judges what was asked. Invariant: advice is a statement to run, or
 //! says who runs it.
 
-use super::{Finding, duration, repair};
+use super::{Finding, duration, repair, some};
 use crate::Schema;
 use crate::store::{Lacking, NetRows, Vacuumed};
 
@@ -26,19 +26,20 @@ pub(super) fn privileges(lacking: &[Lacking], role: &str) -> Finding {
         .iter()
         .map(|lack| format!("grant {} on {} to {}", lack.privileges, lack.object, lack.role))
         .collect();
-    let found = format!("{} may not run an engine; it lacks {}", first.role, listed.join("; "));
+    let found = format!("{} may not run an engine: it lacks {}", first.role, some(&listed, "; "));
     let advice = format!("as the owner of the schema: {}", grants.join("; "));
     Finding::problem("privileges", found, advice).number("lacking", lacking.len())
 }
 
 /// One finding for each table that is not vacuumed as it should be.
-pub(super) fn autovacuum(tables: &[Vacuumed]) -> Vec<Finding> {
+pub(super) fn autovacuum(tables: &[Vacuumed], schema: &Schema) -> Vec<Finding> {
     if tables.iter().any(|table| !table.server_enabled) {
         let advice = "set autovacuum and track_counts to on and reload the server: dead rows of \
                       finished work pile up without it";
         return vec![Finding::problem("autovacuum", "it is off for the whole server", advice)];
     }
-    let findings: Vec<Finding> = tables.iter().filter_map(neglected).collect();
+    let findings: Vec<Finding> =
+        tables.iter().filter_map(|table| neglected(table, schema)).collect();
     if !findings.is_empty() {
         return findings;
     }
@@ -56,14 +57,15 @@ pub(super) fn autovacuum(tables: &[Vacuumed]) -> Vec<Finding> {
     vec![finding.number("dead_rows_max", most.map_or(0, |table| table.dead))]
 }
 
-fn neglected(table: &Vacuumed) -> Option<Finding> {
+fn neglected(table: &Vacuumed, schema: &Schema) -> Option<Finding> {
+    let whole = format!("{}.{}", schema.quoted(), table.table);
     let (name, dead) = (&table.table, table.dead);
     let bearable = table.threshold.max(DEAD_ROWS_FEW / LATE);
     let lately = table.vacuumed_ms.is_some_and(|ms| ms < LATELY_MS);
     let last = when(table.vacuumed_ms);
     let finding = if !table.enabled {
         let found = format!("it is off for {name}, which has {dead} dead rows, vacuumed {last}");
-        let advice = format!("alter table {name} reset (autovacuum_enabled)");
+        let advice = format!("run: alter table {whole} reset (autovacuum_enabled)");
         Finding::problem("autovacuum", found, advice)
     } else if dead > bearable.saturating_mul(IN_VAIN) {
         let found = format!("does not keep up with {name}: {dead} dead rows, vacuumed {last}");
@@ -73,7 +75,7 @@ fn neglected(table: &Vacuumed) -> Option<Finding> {
     } else if dead > bearable.saturating_mul(LATE) && !lately {
         let found = format!("does not come to {name}: {dead} dead rows, vacuumed {last}");
         let advice = format!(
-            "run: vacuum {name}; see whether a lock on it or too few autovacuum_max_workers keep \
+            "run: vacuum {whole}; see whether a lock on it or too few autovacuum_max_workers keep \
              autovacuum away"
         );
         Finding::warning("autovacuum", found, advice)
@@ -137,7 +139,9 @@ mod tests {
 
     #[test]
     fn dead_rows_are_a_warning_when_nobody_came_lately_or_when_it_was_in_vain() {
-        let level = |dead, vacuumed_ms| autovacuum(&[table(dead, vacuumed_ms)])[0].level;
+        let level = |dead, vacuumed_ms| {
+            autovacuum(&[table(dead, vacuumed_ms)], &Schema::default())[0].level
+        };
         assert_eq!(level(100_000, None), Level::Ok);
         assert_eq!(level(100_001, None), Level::Warning);
         assert_eq!(level(100_001, Some(LATELY_MS - 1)), Level::Ok);
@@ -147,6 +151,6 @@ mod tests {
     #[test]
     fn a_small_threshold_does_not_make_a_few_dead_rows_many() {
         let small = Vacuumed { threshold: 50, ..table(DEAD_ROWS_FEW, None) };
-        assert_eq!(autovacuum(&[small])[0].level, Level::Ok);
+        assert_eq!(autovacuum(&[small], &Schema::default())[0].level, Level::Ok);
     }
 }
