@@ -15,7 +15,7 @@ async fn b32_jobs_that_never_succeed_hold_up_no_other_and_end_where_a_person_see
     // Six are refused for good, five fail each time.
     let handler = seen.then(async |delivery: Delivery| {
         let subject = &delivery.event.subject;
-        match subject.strip_prefix("bad").map(|number| number.parse::<i32>()) {
+        match subject.strip_prefix("bad").map(str::parse::<i32>) {
             Some(Ok(number)) if number <= 6 => Err(HandlerError::permanent("too large")),
             Some(_) => Err("not now".into()),
             None => Ok(()),
