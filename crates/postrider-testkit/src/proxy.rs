@@ -1,15 +1,16 @@
 //! A line to the database that can be cut.
 //!
 //! Forwards TCP connections, and fails in the two ways in which networks fail: loudly, by a reset,
-//! and silently, by nothing arriving any more. Invariant: bytes are never dropped from the middle
-//! of a connection. What a silent line holds back arrives after [`Proxy::restore`], as TCP's
-//! retransmission would have it.
+//! and silently, by nothing arriving any more; or it is slow. Invariant: bytes are never dropped
+//! from the middle of a connection. What a silent line holds back arrives after
+//! [`Proxy::restore`], as TCP's retransmission would have it.
 
 use crate::url;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -30,6 +31,8 @@ enum Mode {
 struct Line {
     mode: Mode,
     cuts: u64,
+    /// How long each piece is held back.
+    delay: Duration,
 }
 
 /// A TCP proxy which fails on demand, for tests of what a program does when the network does.
@@ -69,7 +72,8 @@ impl Proxy {
         let listener =
             TcpListener::bind(("127.0.0.1", 0)).await.expect("127.0.0.1 has a free port");
         let address = listener.local_addr().expect("a listener has an address");
-        let (line, state) = watch::channel(Line { mode: Mode::Forward, cuts: 0 });
+        let (line, state) =
+            watch::channel(Line { mode: Mode::Forward, cuts: 0, delay: Duration::ZERO });
         let accepted = Arc::default();
         let acceptor = tokio::spawn(accept(listener, target.into(), state, Arc::clone(&accepted)));
         Self { address, line, accepted, acceptor }
@@ -106,13 +110,19 @@ impl Proxy {
 
     /// Resets all connections, and each new one at once, until [`Self::restore`].
     pub fn cut(&self) {
-        self.line.send_modify(|line| *line = Line { mode: Mode::Cut, cuts: line.cuts + 1 });
+        self.line.send_modify(|line| (line.mode, line.cuts) = (Mode::Cut, line.cuts + 1));
     }
 
     /// Lets nothing through in either direction, without closing anything, until [`Self::restore`].
     /// New connections are accepted and hear nothing.
     pub fn blackhole(&self) {
         self.line.send_modify(|line| line.mode = Mode::Silent);
+    }
+
+    /// Holds back for `delay` whatever passes from now on, in each direction, until told otherwise:
+    /// a question and its answer take twice as long. Zero is no delay.
+    pub fn slow(&self, delay: Duration) {
+        self.line.send_modify(|line| line.delay = delay);
     }
 
     /// Forwards again. Connections that lived through [`Self::blackhole`] go on where they were.
@@ -145,7 +155,7 @@ async fn accept(
 
 /// Serves one connection until either side has closed it or the line is cut.
 async fn serve(mut near: TcpStream, target: String, mut line: watch::Receiver<Line>) {
-    let Line { mode, cuts } = *line.borrow_and_update();
+    let Line { mode, cuts, .. } = *line.borrow_and_update();
     if mode == Mode::Cut || until_forward(&mut line.clone(), cuts).await.is_err() {
         return reset(&near);
     }
@@ -189,6 +199,13 @@ async fn pump(
             },
             length = from.read(&mut buffer) => length?,
         };
+        let delay = line.borrow().delay;
+        if !delay.is_zero() {
+            tokio::select! {
+                () = tokio::time::sleep(delay) => {}
+                error = until_cut(line.clone(), cuts) => return Err(error),
+            }
+        }
         // The line may have fallen silent in this very moment; then what was read must wait.
         until_forward(&mut line, cuts).await?;
         if length == 0 {

@@ -29,7 +29,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-pub use doctor::{Finding, Report, Verdict, examine};
+pub use doctor::{Finding, Level, Limits, Report, examine};
 pub use events::{
     EventDetail, EventFilter, EventJob, EventRef, EventState, EventSummary, FanoutFailure,
     Requeued, Skipped,

@@ -12,6 +12,7 @@ mod tls;
 
 use std::time::Duration;
 
+use deadpool::managed::QueueMode;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod, Runtime};
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres::{CancelToken, Client, Config, GenericClient, NoTls, SimpleQueryMessage};
@@ -147,6 +148,23 @@ impl Database {
         each * u32::try_from(self.config.get_hosts().len().max(1)).unwrap_or(u32::MAX)
     }
 
+    /// The same, with connections that say in `pg_stat_activity` what they are for.
+    pub(crate) fn with_purpose(mut self, purpose: &str) -> Self {
+        let name = self.application_name();
+        self.config.application_name(format!("{name} {purpose}"));
+        self
+    }
+
+    /// How its connections are named in `pg_stat_activity`.
+    pub(crate) fn application_name(&self) -> String {
+        self.config.get_application_name().unwrap_or_default().to_owned()
+    }
+
+    /// The port that the URL names.
+    pub(crate) fn port(&self) -> u16 {
+        self.config.get_ports().first().copied().unwrap_or(5432)
+    }
+
     /// How many pooled connections there may be.
     pub(crate) fn pool_size_max(&self) -> usize {
         self.pool_size
@@ -158,6 +176,9 @@ impl Database {
         let manager = self.manager(recycling);
         Pool::builder(manager)
             .max_size(self.pool_size)
+            // The one given back last first: its server process has its plans made and its caches
+            // warm. In turns, a loop that needs one at a time would go round all of them.
+            .queue_mode(QueueMode::Lifo)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(POOL_WAIT))
             .create_timeout(Some(self.connect_limit()))
@@ -265,7 +286,7 @@ impl Database {
             Some(Host::Unix(path)) => path.display().to_string(),
             None => "localhost".to_owned(),
         };
-        let port = self.config.get_ports().first().copied().unwrap_or(5432);
+        let port = self.port();
         let database = self.config.get_dbname().unwrap_or("the user's database");
         format!("{host}:{port}/{database}")
     }

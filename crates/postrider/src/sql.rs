@@ -44,7 +44,7 @@ macro_rules! statements {
 statements! {
     bell_ring: ["bell_ring"] (TEXT);
     claims_return: ["claims_return"] (UUID, INT8_ARRAY, INT8);
-    claim_jobs: ["claim_jobs"] (UUID, INT4_ARRAY, INT8, INT8);
+    claim_jobs: ["claim_jobs"] (UUID, INT4_ARRAY, INT8, INT8, TIMESTAMPTZ_ARRAY);
     fanout_batch: ["fanout_claim", "fanout_jobs"] (INT8, INT4, INT8);
     fanout_one: ["fanout_retry_claim", "fanout_jobs"] (INT8, INT4, INT8);
     deleted_cancel: ["deleted_cancel"] (INT8, INT8);
@@ -93,10 +93,13 @@ statements! {
     subscription_update: ["subscription_update"]
         (INT4, TEXT_ARRAY, TEXT, TEXT, TEXT, BOOL, TEXT, INT4, JSONB, INT8, INT2, INT4);
     doctor_backlog: ["doctor_backlog"] (INT8, INT8);
+    doctor_connections: ["doctor_connections"] (TEXT);
     doctor_horizon: ["doctor_horizon"] ();
     doctor_partitions: ["doctor_partitions"] (INT8);
+    doctor_privileges: ["doctor_privileges"] ();
     doctor_server: ["doctor_server"] ();
     doctor_sessions: ["doctor_sessions"] ();
+    doctor_vacuum: ["doctor_vacuum"] ();
     event_find: ["event_find"] (UUID, INT8);
     event_jobs: ["event_jobs"] (INT8, TIMESTAMPTZ);
     privileges_missing: ["privileges_missing"] ();
@@ -108,13 +111,13 @@ statements! {
     event_read: ["event_read"] (INT8, TIMESTAMPTZ);
     event_requeue: ["event_requeue"] (INT8, INT8);
     event_skip: ["event_skip"] (INT8, INT8);
-    job_attempts: ["job_attempts"] (INT8);
+    job_attempts: ["job_attempts"] (INT8, INT8);
     job_cancel: ["job_cancel"] (INT8, TEXT, INT8);
     job_hurry: ["job_hurry"] (INT8, INT8);
     job_one: ["job_one", "job_page"] (INT8, INT8);
     job_page: ["job_list", "job_page"] (INT8, INT8, TEXT_ARRAY, TEXT, BOOL, TEXT, TEXT, TEXT, INT8);
     job_revive: ["job_revive"] (INT8, INT8);
     subscription_lag: ["subscription_lag"] (INT8, INT8);
-    type_declare: ["type_declare"] (TEXT, TEXT, TEXT, INT4);
+    type_declare: ["type_declare"] (TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT4_ARRAY);
     type_list: ["type_list"] ();
 }

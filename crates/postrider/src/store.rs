@@ -19,14 +19,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use deadpool_postgres::{PoolError, TimeoutType};
+use deadpool_postgres::{Object, PoolError, TimeoutType};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient as _, Row};
 
-pub(crate) use admin_doctor::{Backlog, Holder, NetRows, ServerLook, SessionLook};
+pub(crate) use admin_doctor::{
+    Backlog, Connections, Holder, Lacking, NetRows, ServerLook, SessionLook, SessionState, Vacuumed,
+};
 pub(crate) use jobs::{Claimed, Ended, PendingAgain, Terms};
-use link::{Connection, Home};
-pub(crate) use link::{Link, LinkTransaction};
+use link::Home;
+pub(crate) use link::{Connection, Link, LinkTransaction};
 pub(crate) use relay::{Failure, Fanned, FloorLook};
 pub(crate) use routing::{StoredSubscription, StoredType};
 
@@ -76,6 +78,9 @@ pub(crate) struct Store {
     limit: Duration,
 }
 
+/// What a connection of our own is told first. Not behind a pooler, where it would reach others.
+const SETTINGS: &str = include_str!("../sql/session/settings.sql");
+
 /// One parameter of a statement.
 pub(crate) type Param<'a> = &'a (dyn ToSql + Sync);
 
@@ -106,7 +111,12 @@ impl Store {
     /// A connection of the pool.
     pub(crate) async fn connection(&self) -> Result<Link, Error> {
         let object = self.home.pool.get().await.map_err(|error| self.not_had(error))?;
-        Ok(Link::new(Arc::clone(&self.home), object, self.limit))
+        let is_new = Object::metrics(&object).recycle_count == 0;
+        let link = Link::new(Arc::clone(&self.home), object, self.limit);
+        if is_new && self.mode == StatementMode::Prepared {
+            self.command(&link, SETTINGS).await?;
+        }
+        Ok(link)
     }
 
     /// Why there is no connection.
@@ -182,11 +192,7 @@ impl Store {
     }
 
     /// Runs a command without parameters or rows. Sent when first polled.
-    pub(crate) async fn command<C: Connection>(
-        &self,
-        client: &C,
-        text: &str,
-    ) -> Result<(), Error> {
+    pub(crate) async fn command<C: Connection>(&self, client: &C, text: &str) -> Result<(), Error> {
         client.answer(client.plain().batch_execute(text)).await
     }
 }

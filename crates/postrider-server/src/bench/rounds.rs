@@ -82,7 +82,7 @@ pub(crate) async fn write(place: &Place, settings: &Settings) -> Result<Report, 
 
 /// The relay against the hand-written fan-out, with one and with two.
 pub(crate) async fn fanout(place: &Place, settings: &Settings) -> Result<Report, BenchError> {
-    let events = settings.events.unwrap_or(60_000);
+    let events = settings.events.unwrap_or(100_000);
     subscribe_three(place).await?;
     let script = place.script(FANOUT, &[("b", BATCH)]);
     let mut rounds = Vec::new();

@@ -34,10 +34,10 @@ impl Tone {
     pub(super) fn of_word(word: &str) -> Self {
         match word {
             "completed" | "fanned_out" | "ok" | "active" => Self::Good,
-            "running" | "retryable" | "failing" | "owed" | "warn" | "retry" | "paused" => {
+            "running" | "retryable" | "failing" | "owed" | "warning" | "retry" | "paused" => {
                 Self::Busy
             }
-            "discarded" | "poisoned" | "fail" | "lost" => Self::Bad,
+            "discarded" | "poisoned" | "problem" | "lost" => Self::Bad,
             "cancelled" | "skipped" | "scheduled" | "forgotten" => Self::Faint,
             _ => Self::Plain,
         }

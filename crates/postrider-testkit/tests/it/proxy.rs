@@ -102,6 +102,19 @@ async fn a_silent_line_can_still_be_cut() {
 }
 
 #[tokio::test]
+async fn a_slow_line_holds_back_each_question_and_each_answer() {
+    let line = Line::new().await;
+    let client = line.connect().await.unwrap();
+    let delay = Duration::from_millis(50);
+    line.proxy.slow(delay);
+    let asked = std::time::Instant::now();
+    client.batch_execute("select 1").await.unwrap();
+    assert!(asked.elapsed() >= delay * 2);
+    line.proxy.slow(Duration::ZERO);
+    client.batch_execute("select 1").await.unwrap();
+}
+
+#[tokio::test]
 async fn dropping_the_proxy_resets_its_sessions() {
     let line = Line::new().await;
     let client = line.connect().await.unwrap();

@@ -3,7 +3,7 @@
 -- $3 events of this round, which wait for its judgement however short their wait was.
 -- Index: fanout_failure_due. None due: no row.
 update {schema}.fanout_failure f
-set attempts = f.attempts + 1,
+set attempts = least(f.attempts, 2147483646) + 1,
   retry_at = now() + ($1 * (2 ^ least(f.attempts, 10)) + $2) * interval '1 microsecond'
 where f.seq = (
   select d.seq from {schema}.fanout_failure d

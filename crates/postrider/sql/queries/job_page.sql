@@ -5,7 +5,7 @@ select p.id, p.state::text as state,
        when p.attempt = 0 then 'scheduled' else 'retryable' end as shown,
   s.name as subscription, s.deleted_at is not null as subscription_deleted, s.queue,
   p.origin::text as origin, p.tenant, p.priority, p.attempt,
-  s.max_attempts + p.extra_attempts as attempts_max, p.created_at, p.due_at, p.started_at,
+  least(s.max_attempts::bigint + p.extra_attempts, 2147483647)::integer as attempts_max, p.created_at, p.due_at, p.started_at,
   p.finished_at, p.cancel_requested_at, p.event_seq, p.event_occurred_at, e.id as event_id,
   e.type as event_type, e.subject, p.last_error, p.output, coalesce(o.name, p.session_id::text) as worker
 from page p

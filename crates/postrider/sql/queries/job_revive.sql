@@ -18,7 +18,7 @@ with fact as materialized (
 insert into {schema}.job (id, event_seq, event_occurred_at, due_at, created_at, subscription_id,
   attempt, extra_attempts, origin, priority, tenant, last_error)
 select g.id, g.event_seq, g.event_occurred_at, now() + $2 * interval '1 microsecond', g.created_at,
-  g.subscription_id, g.attempt, greatest(g.extra_attempts, g.attempt + 1 - g.max_attempts), g.origin,
+  g.subscription_id, g.attempt, greatest(g.extra_attempts, g.attempt - g.max_attempts + 1), g.origin,
   g.priority, g.tenant, g.last_error
 from gone g
 returning id

@@ -1,5 +1,7 @@
 -- Takes running jobs back from sessions that have ended: pending again, or discarded when the
 -- attempt that died was the last. A job that somebody is settling right now is left alone.
+-- They are due spread over a second, and over five when they died before: one of them may be what
+-- ends its process, and should not take the same others with it each time.
 -- $1 most leases, $2 clock shift in microseconds.
 -- Indexes: lease_of_session, job_pkey. Returns the tokens looked at and how many jobs were freed.
 with dead as materialized (
@@ -18,14 +20,16 @@ with dead as materialized (
 ), judged as materialized (
   select h.id, h.session_id, h.attempt, h.started_at,
     case when h.cancel_requested_at is not null then 'cancelled'
-         when h.attempt >= s.max_attempts + h.extra_attempts then 'discarded' end as final_state,
+         when h.attempt >= s.max_attempts::bigint + h.extra_attempts then 'discarded' end as final_state,
     format('attempt %s of %s died with its process (%s)',
-      h.attempt, s.max_attempts + h.extra_attempts, h.name) as error
+      h.attempt, s.max_attempts::bigint + h.extra_attempts, h.name) as error
   from held h join {schema}.subscription s on s.id = h.subscription_id
 ), back as (
   update {schema}.job j
   set state = 'pending', lease_token = null, started_at = null, cancel_requested_at = null,
-    due_at = now() + $2 * interval '1 microsecond', last_error = t.error
+    due_at = now() + $2 * interval '1 microsecond'
+      + random() * case t.attempt when 1 then interval '1 second' else interval '5 seconds' end,
+    last_error = t.error
   from judged t
   where j.id = any(array(select id from judged where final_state is null)) and j.id = t.id
   returning j.id

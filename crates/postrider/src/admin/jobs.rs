@@ -175,7 +175,8 @@ pub struct JobDetail {
     pub summary: JobSummary,
     /// What its handler left, once it is completed.
     pub output: Option<Box<RawValue>>,
-    /// Every attempt, in order; the last one runs or completed the job, or failed like the others.
+    /// The attempts in order, the newest 1,000 at most; the last one runs or completed the job, or
+    /// failed like the others.
     pub attempts: Vec<JobAttempt>,
     /// Its event; `None` when that is over its retention.
     pub event: Option<Event>,

@@ -120,13 +120,13 @@ fn missing(name: &str) -> Error {
 }
 
 fn info(stored: StoredSubscription, types: &[StoredType], lag: Lag) -> SubscriptionInfo {
-    let names = |wanted: &dyn Fn(&StoredType) -> bool| {
-        let found = types.iter().filter(|declared| wanted(declared));
-        found.map(|declared| declared.name.as_str().to_owned()).collect()
+    let (wanted, left_out) = stored.split(types);
+    let names = |types: Vec<&StoredType>| {
+        types.into_iter().map(|declared| declared.name.as_str().to_owned()).collect()
     };
     SubscriptionInfo {
-        types: names(&|declared| stored.wants(declared)),
-        left_out: names(&|declared| stored.leaves_out(declared)),
+        types: names(wanted),
+        left_out: names(left_out),
         declared: stored.declared,
         globs_in_force: stored.globs,
         created_at: stored.created_at,

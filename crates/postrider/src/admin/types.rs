@@ -3,6 +3,8 @@
 //! How it fails: the database's error; a refused declaration has changed nothing. Invariant: of two
 //! declarations of a type the one with the higher version stands.
 
+use std::collections::{HashMap, HashSet};
+
 use serde::Serialize;
 use time::OffsetDateTime;
 
@@ -54,10 +56,12 @@ impl Admin {
     /// [`crate::ErrorKind::Database`] or [`crate::ErrorKind::Unreachable`].
     pub async fn declare_types(&self, types: &[EventType]) -> Result<Vec<DeclaredType>, Error> {
         let declared = self.store.declare(types, &[], None).await?;
-        let stored = self.types().await?;
+        let changed: HashSet<&String> = declared.changed_types.iter().collect();
+        let stored: HashMap<String, TypeInfo> =
+            self.types().await?.into_iter().map(|info| (info.name.clone(), info)).collect();
         let asked = types.iter().filter_map(|asked| {
-            let info = stored.iter().find(|info| info.name == asked.name.as_str())?.clone();
-            let result = if declared.changed_types.contains(&info.name) {
+            let info = stored.get(asked.name.as_str())?.clone();
+            let result = if changed.contains(&info.name) {
                 Declaration::Declared
             } else if info.version > asked.version {
                 Declaration::Outdated

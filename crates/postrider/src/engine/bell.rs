@@ -71,7 +71,7 @@ impl Bell {
 
     async fn ask_for_duty(&mut self) -> Result<bool, Error> {
         if self.client.is_none() {
-            let client = self.database.connect().await?;
+            let client = self.database.clone().with_purpose("locks").connect().await?;
             client.batch_execute(include_str!("../../sql/session/dedicated.sql")).await?;
             self.client = Some(client);
         }

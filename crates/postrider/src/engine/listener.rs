@@ -68,6 +68,7 @@ async fn listen(
     wait: &mut Duration,
 ) -> Result<(), Error> {
     let (told, duty) = (Arc::clone(wakes), Arc::clone(on_duty));
+    let database = database.clone().with_purpose("listen");
     let connect = database.connect_with(move |notice: Notice| hear(&notice, &told, &duty));
     let (client, driver) = connect.await?;
     let mut driver = tokio::spawn(driver);

@@ -21,6 +21,7 @@ use self::floor::Floor;
 use self::recovery::Cause;
 use super::bell::Bell;
 use super::health::Part;
+use super::neighbours;
 use super::wake::Wakes;
 use crate::store::Store;
 use crate::{Database, Error, EventType};
@@ -64,6 +65,8 @@ pub(crate) struct Relay {
     floor: Floor,
     /// How many events are still to be fanned out one by one, because a relay may have died of one.
     suspects: i32,
+    /// Whether the bell was refused at the last try, and nothing happened since.
+    bell_refused: bool,
     /// How events failed in the outage that goes on, until one succeeds.
     outage: Option<Cause>,
     /// Attempts to give back to events: taken in an outage, which may have stopped us from saying
@@ -92,6 +95,7 @@ impl Relay {
             bell,
             floor: Floor::default(),
             suspects: 0,
+            bell_refused: false,
             outage: None,
             refunds: Vec::new(),
             succeeded: 0,
@@ -107,7 +111,7 @@ impl Relay {
         lease: Duration,
         mut stop: watch::Receiver<bool>,
     ) {
-        if self.store.others_may_have_died(session, lease).await.unwrap_or(true) {
+        if self.others_may_have_died(session, lease).await.unwrap_or(true) {
             self.suspects = self.config.batch_max;
         }
         let mut backoff = BACKOFF_MIN;
@@ -153,13 +157,18 @@ impl Relay {
         self.bell.forget();
     }
 
+    /// Whether another relay may have died lately, perhaps of an event that is next in line.
+    async fn others_may_have_died(&self, session: Uuid, lease: Duration) -> Result<bool, Error> {
+        let (died, neighbours) = self.store.other_relays(session, lease).await?;
+        Ok(died || neighbours::may_have_died(&neighbours))
+    }
+
     /// Fans out what is owed, then the failures whose turn it is. Returns whether more is owed:
     /// under a load that never ends, failures get their turn and a stop is noticed all the same.
     async fn look(&mut self, stop: &watch::Receiver<bool>) -> Result<bool, Error> {
         self.give_back().await?;
         while self.suspects > 0 && !*stop.borrow() {
-            let tried = self.try_suspects(stop).await?;
-            self.suspects = if tried == 0 { 0 } else { self.suspects - tried };
+            self.try_suspects(stop).await?;
         }
         let until = Instant::now() + LOOK_MAX;
         let mut more = true;
@@ -186,6 +195,7 @@ impl Relay {
         self.floor.advance(&self.store).await?;
         if fanned.events > 0 {
             self.succeeded += 1;
+            self.bell_refused = false;
             tracing::debug!(events = fanned.events, jobs = fanned.jobs, "fanned out");
             self.wakes.fanned();
             if fanned.events >= i64::from(self.config.batch_max) {
@@ -237,13 +247,18 @@ impl Relay {
             let _ = tokio::time::timeout(sweep, self.wakes.relay.notified()).await;
             return;
         }
-        if !self.linger().await {
+        // With a silent writer open for long, one look for each try is enough.
+        if !self.bell_refused && !self.linger().await {
             return;
         }
         match self.bell.take().await {
-            Ok(true) => self.sleep_on_bell(sweep).await,
+            Ok(true) => {
+                self.bell_refused = false;
+                self.sleep_on_bell(sweep).await;
+            }
             // A silent writer is open. Whoever rang meanwhile left a permit with the wake-up.
             Ok(false) => {
+                self.bell_refused = true;
                 let _ = tokio::time::timeout(BELL_AGAIN, self.wakes.relay.notified()).await;
             }
             Err(error) => tracing::debug!(%error, "could not take the bell"),

@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use super::handler::Handler;
 use super::health::{Health, Part};
+use super::neighbours::Presence;
 use super::relay::{Relay, RelayConfig};
 use super::session::{self, Kept};
 use super::wake::Wakes;
@@ -125,6 +126,8 @@ pub(crate) async fn start(parts: Parts) -> Result<Handle, Error> {
 /// An open session with the handlers that it registered.
 struct Session {
     id: Uuid,
+    /// Tells the other engines of this process that this one runs.
+    _presence: Presence,
     config: Arc<WorkerConfig>,
 }
 
@@ -132,6 +135,7 @@ impl Shared {
     /// Opens a session and registers the handlers under it.
     async fn open_session(&self) -> Result<Session, Error> {
         let id = Uuid::new_v4();
+        let presence = Presence::of(id);
         self.store.open_session(id, &self.name, self.runs_relay, self.lease).await?;
         let declared = match self.subscriptions.is_empty() {
             true => Vec::new(),
@@ -158,7 +162,7 @@ impl Shared {
             poll: self.poll,
             drain_limit: self.drain_limit,
         };
-        Ok(Session { id, config: Arc::new(config) })
+        Ok(Session { id, _presence: presence, config: Arc::new(config) })
     }
 
     /// Runs one session after another until told to stop.

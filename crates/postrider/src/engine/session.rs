@@ -36,15 +36,17 @@ pub(crate) async fn keep(
     cancelled: mpsc::UnboundedSender<Vec<i64>>,
     mut stop: watch::Receiver<bool>,
 ) -> Kept {
-    // Three chances within a lease.
+    // Three chances within a lease, however long the database takes to answer each.
     let every = lease / 3;
     let mut renewed_at = Instant::now();
+    let mut next = renewed_at + every;
     loop {
         tokio::select! {
-            () = tokio::time::sleep(every) => {}
+            () = tokio::time::sleep_until(next) => {}
             _ = stop.wait_for(|stop| *stop) => return Kept::Stopped,
         }
         let asked_at = Instant::now();
+        next = asked_at + every;
         let deadline = lease.saturating_sub(renewed_at.elapsed());
         match tokio::time::timeout(deadline, store.renew_session(session, lease)).await {
             Ok(Ok(Some(jobs))) => {

@@ -12,9 +12,11 @@ use std::time::Duration;
 
 use postrider_core::Outcome;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::attempt::{self, End, Finished};
+use super::due::Bounds;
 use super::handler::{Delivery, Handler};
 use super::health::Part;
 use super::relay::jittered;
@@ -27,6 +29,8 @@ use crate::{JobLease, Recorder};
 const CLAIM_MAX: usize = 500;
 /// How long to wait after a claim that failed.
 const CLAIM_AGAIN: Duration = Duration::from_millis(500);
+/// How soon a look everywhere follows one that was bounded and found nothing, at the soonest.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// A subscription that this process handles.
 #[derive(Clone)]
@@ -45,6 +49,7 @@ struct Queue {
     limit: usize,
     subscriptions: Vec<i32>,
     unsettled: Arc<AtomicUsize>,
+    bounds: Bounds,
 }
 
 impl Queue {
@@ -85,6 +90,15 @@ pub(crate) struct Worker {
     answer_lost: bool,
 }
 
+/// When to look for jobs again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// There may be more at once.
+    Now,
+    /// Within this time, or the poll interval if that is shorter.
+    Within(Duration),
+}
+
 /// Why a worker stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
@@ -117,7 +131,12 @@ impl Worker {
                 true => 1,
                 false => config.queues.get(name).copied().unwrap_or(super::QUEUE_LIMIT_DEFAULT),
             };
-            let fresh = || Queue { limit, subscriptions: Vec::new(), unsettled: Arc::default() };
+            let fresh = || Queue {
+                limit,
+                subscriptions: Vec::new(),
+                unsettled: Arc::default(),
+                bounds: Bounds::default(),
+            };
             let queue = queues.entry(name).or_insert_with(fresh);
             queue.limit = queue.limit.min(limit);
             queue.subscriptions.push(*id);
@@ -151,9 +170,10 @@ impl Worker {
             let filled = self.fill().await;
             self.wakes.vitals.note(Part::Claims, &filled);
             let wait = match filled {
-                Ok(true) => Duration::ZERO,
-                Ok(false) => jittered(self.config.poll),
+                Ok(Next::Now) => Duration::ZERO,
+                Ok(Next::Within(look)) => jittered(self.config.poll).min(look),
                 Err(error) => {
+                    self.queues.iter_mut().for_each(|queue| queue.bounds.forget());
                     tracing::warn!(error = &error as &dyn std::error::Error, "a claim failed");
                     CLAIM_AGAIN
                 }
@@ -175,9 +195,9 @@ impl Worker {
         self.finish(lost, &mut stop).await;
     }
 
-    /// Claims for every queue with room. Returns whether there may be more to claim at once.
-    async fn fill(&mut self) -> Result<bool, crate::Error> {
-        let mut more = false;
+    /// Claims for every queue with room. Returns when to look again, unless woken.
+    async fn fill(&mut self) -> Result<Next, crate::Error> {
+        let (mut more, mut look) = (false, Duration::MAX);
         self.return_lost_claims().await?;
         for index in 0..self.queues.len() {
             let queue = &self.queues[index];
@@ -188,8 +208,16 @@ impl Worker {
             let most = i64::try_from(room).unwrap_or(i64::MAX);
             // Set until the answer is here: a claim may be committed and its answer lost.
             self.answer_lost = true;
-            let claimed = self.store.claim_jobs(self.session, &queue.subscriptions, most).await?;
+            let (from, asked_at) = (queue.bounds.next(), Instant::now());
+            let claimed =
+                self.store.claim_jobs(self.session, &queue.subscriptions, most, &from).await?;
             self.answer_lost = false;
+            let head = claimed.first().map(|job| (job.priority, job.head_due_at));
+            let bounds = &mut self.queues[index].bounds;
+            bounds.looked(from, asked_at.elapsed(), head);
+            if claimed.is_empty() && !Bounds::was_everywhere(&from) {
+                look = look.min(bounds.until_full_look().max(LOOK_AGAIN));
+            }
             more |= !claimed.is_empty() && claimed.len() <= room;
             let lease_jobs = Arc::new(AtomicUsize::new(claimed.len()));
             if let Some(job) = claimed.first() {
@@ -199,7 +227,8 @@ impl Worker {
                 self.start(index, job, &lease_jobs);
             }
         }
-        Ok(more && self.queues.iter().any(|queue| queue.room() > 0))
+        let more = more && self.queues.iter().any(|queue| queue.room() > 0);
+        Ok(if more { Next::Now } else { Next::Within(look) })
     }
 
     /// After a claim whose answer may be lost, puts back what it took.
@@ -228,7 +257,13 @@ impl Worker {
         let unsettled = Arc::clone(&self.queues[queue].unsettled);
         let lease_jobs = Arc::clone(lease_jobs);
         unsettled.fetch_add(1, Ordering::AcqRel);
-        let attempts_left = job.terms.max_attempts + job.extra_attempts - job.attempt;
+        let attempts_left = match job.attempt {
+            // The count cannot grow any more, so this is the last.
+            i32::MAX => 0,
+            attempt => {
+                job.terms.max_attempts.saturating_add(job.extra_attempts).saturating_sub(attempt)
+            }
+        };
         let event = match job.event {
             Ok(event) => event,
             Err(error) => {

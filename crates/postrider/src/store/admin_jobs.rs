@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 
 use super::{Param, Store};
-use crate::admin::{JobAttempt, JobFilter, JobSummary, JobView};
+use crate::admin::{JobAttempt, JobFilter, JobSummary, JobView, PAGE_MAX};
 use crate::{Error, JobState};
 
 impl Store {
@@ -49,9 +49,9 @@ impl Store {
         Ok(Some((summary(row)?, output.map(|Json(output)| output))))
     }
 
-    /// The attempts of a job that did not complete it, in order.
+    /// The attempts of a job that did not complete it, in order: the newest, a page at most.
     pub(crate) async fn job_attempts(&self, id: i64) -> Result<Vec<JobAttempt>, Error> {
-        let rows = self.query(&self.statements.job_attempts, &[&id]).await?;
+        let rows = self.query(&self.statements.job_attempts, &[&id, &PAGE_MAX]).await?;
         rows.iter()
             .map(|row| {
                 Ok(JobAttempt {

@@ -27,6 +27,9 @@ pub(crate) struct Claimed {
     /// Attempts that a person added by retrying it.
     pub(crate) extra_attempts: i32,
     pub(crate) origin: String,
+    pub(crate) priority: i16,
+    /// When the job was due that this claim found first.
+    pub(crate) head_due_at: OffsetDateTime,
     pub(crate) terms: Arc<Terms>,
     /// The event, or why it cannot be read: that is this job's alone.
     pub(crate) event: Result<Event, Error>,
@@ -64,14 +67,17 @@ pub(crate) struct Ended {
 }
 
 impl Store {
-    /// Claims up to `most` due jobs of one of `subscriptions`.
+    /// Claims up to `most` due jobs of one of `subscriptions`, looking at those due since `from`,
+    /// which has a time for each priority.
     pub(crate) async fn claim_jobs(
         &self,
         session: Uuid,
         subscriptions: &[i32],
         most: i64,
+        from: &[OffsetDateTime],
     ) -> Result<Vec<Claimed>, Error> {
-        let params: &[Param<'_>] = &[&session, &subscriptions, &most, &self.clock.shift()];
+        let shift = self.clock.shift();
+        let params: &[Param<'_>] = &[&session, &subscriptions, &most, &shift, &from];
         let rows = self.query(&self.statements.claim_jobs, params).await?;
         let Some(first) = rows.first() else { return Ok(Vec::new()) };
         // One claim is for one subscription, so one reading of its policy serves all rows.
@@ -183,6 +189,8 @@ fn claimed(row: &Row, terms: &Arc<Terms>) -> Result<Claimed, Error> {
         attempt: row.try_get("attempt")?,
         extra_attempts: row.try_get("extra_attempts")?,
         origin: row.try_get("origin")?,
+        priority: row.try_get("priority")?,
+        head_due_at: row.try_get("head_due_at")?,
         terms: Arc::clone(terms),
         event: event(row),
     })

@@ -4,8 +4,10 @@
 //! change holds the routing lock alone, expands globs with the one matcher of `postrider-core`, and
 //! counts the routing version up by one when, and only when, something changed.
 
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
 use postrider_core::{
-    Backoff, EventType, Exposure, Globs, Policy, Priority, SinkKind, Subscription, TypeName,
+    Backoff, EventType, Exposure, Glob, Globs, Policy, Priority, SinkKind, Subscription, TypeName,
 };
 use time::OffsetDateTime;
 use tokio_postgres::Row;
@@ -18,6 +20,9 @@ use crate::{Error, ErrorKind};
 /// Most live subscriptions: an event that all of them want makes one fan-out transaction, which is
 /// bounded by this number of jobs.
 const SUBSCRIPTIONS_MAX: usize = 10_000;
+/// As many types or routes make a statement, so that its size does not grow with theirs; those of
+/// one subscription stay together.
+const CHUNK: usize = 5_000;
 
 /// A declared type as it is stored.
 #[derive(Debug, Clone)]
@@ -45,16 +50,16 @@ pub(crate) struct StoredSubscription {
 }
 
 impl StoredSubscription {
-    /// Whether events of `declared` go to this subscription by type and exposure.
-    pub(crate) fn wants(&self, declared: &StoredType) -> bool {
-        self.globs.matches(&declared.name) && !self.leaves_out(declared)
-    }
-
-    /// Whether a type that its globs match is kept from it because it is internal.
-    pub(crate) fn leaves_out(&self, declared: &StoredType) -> bool {
-        self.globs.matches(&declared.name)
-            && self.declared.sink.is_external()
-            && declared.exposure == Exposure::Internal
+    /// The types that its globs match, in order of their names, as `types` must be: those whose
+    /// events it gets, and those that are kept from it because they are internal.
+    pub(crate) fn split<'a>(
+        &self,
+        types: &'a [StoredType],
+    ) -> (Vec<&'a StoredType>, Vec<&'a StoredType>) {
+        let external = self.declared.sink.is_external();
+        matched(types, &self.globs)
+            .into_iter()
+            .partition(|declared| !external || declared.exposure != Exposure::Internal)
     }
 }
 
@@ -82,12 +87,14 @@ impl Store {
         let transaction = connection.begin().await?;
         self.lock_routing(&transaction).await?;
         let mut change = Change::default();
-        for declared in types {
-            self.declare_type(&transaction, declared, &mut change).await?;
-        }
+        self.declare_types(&transaction, types, &mut change).await?;
         let mut declared = Declared::default();
+        let known = match subscriptions.is_empty() {
+            true => Vec::new(),
+            false => self.subscriptions_on(&transaction).await?,
+        };
         for subscription in subscriptions {
-            let id = self.put_subscription(&transaction, subscription, &mut change).await?;
+            let id = self.put_subscription(&transaction, subscription, &known, &mut change).await?;
             declared.subscription_ids.push(id);
             if let Some(session) = session {
                 let globs = subscription.globs.to_texts();
@@ -113,7 +120,7 @@ impl Store {
             return Err(Error::new(ErrorKind::Conflict, message));
         }
         let mut change = Change::default();
-        let id = self.put_subscription(&transaction, new, &mut change).await?;
+        let id = self.put_subscription(&transaction, new, &existing, &mut change).await?;
         let (types, stored) = self.reroute(&transaction, change).await?;
         if let Some((_, glob)) = unmatched(&types, &stored, &[id]).first() {
             let message = format!("the glob `{glob}` matches no declared type");
@@ -133,7 +140,8 @@ impl Store {
         let rows =
             self.query_on(&transaction, &self.statements.subscription_delete, &[&name]).await?;
         let Some(row) = rows.first() else { return Ok(false) };
-        let change = Change { types: Vec::new(), subscriptions: vec![row.try_get("id")?] };
+        let change =
+            Change { types: Vec::new(), subscriptions: [row.try_get("id")?].into(), created: 0 };
         self.reroute(&transaction, change).await?;
         transaction.commit().await?;
         Ok(true)
@@ -197,32 +205,80 @@ impl Store {
         rows.iter().map(stored_subscription).collect()
     }
 
-    async fn declare_type(
+    /// Declares types, in few statements however many they are.
+    async fn declare_types(
         &self,
         transaction: &LinkTransaction<'_>,
-        declared: &EventType,
+        types: &[EventType],
         change: &mut Change,
     ) -> Result<(), Error> {
-        let (name, exposure) = (declared.name.as_str(), declared.exposure.as_str());
-        let params: &[Param<'_>] = &[&name, &declared.description, &exposure, &declared.version];
-        let rows = self.query_on(transaction, &self.statements.type_declare, params).await?;
-        if !rows.is_empty() {
-            change.types.push(name.to_owned());
+        // One statement cannot declare a type twice: of two declarations the higher version
+        // counts, as it would one after the other.
+        let mut distinct: BTreeMap<&str, &EventType> = BTreeMap::new();
+        for declared in types {
+            let one = distinct.entry(declared.name.as_str()).or_insert(declared);
+            if declared.version >= one.version {
+                *one = declared;
+            }
+        }
+        let distinct: Vec<&EventType> = distinct.into_values().collect();
+        for chunk in distinct.chunks(CHUNK) {
+            let names: Vec<&str> = chunk.iter().map(|declared| declared.name.as_str()).collect();
+            let descriptions: Vec<&str> =
+                chunk.iter().map(|declared| declared.description.as_str()).collect();
+            let exposures: Vec<&str> =
+                chunk.iter().map(|declared| declared.exposure.as_str()).collect();
+            let versions: Vec<i32> = chunk.iter().map(|declared| declared.version).collect();
+            let params: &[Param<'_>] = &[&names, &descriptions, &exposures, &versions];
+            for row in self.query_on(transaction, &self.statements.type_declare, params).await? {
+                change.types.push(row.try_get("type")?);
+            }
         }
         Ok(())
     }
 
-    /// Inserts or updates one subscription and returns its id.
+    /// Inserts the routes of everything that changed, in statements of a bounded size.
+    async fn insert_routes(
+        &self,
+        transaction: &LinkTransaction<'_>,
+        change: &Change,
+        types: &[StoredType],
+        subscriptions: &[StoredSubscription],
+    ) -> Result<(), Error> {
+        let changed: HashSet<&str> = change.types.iter().map(String::as_str).collect();
+        let (mut names, mut ids): (Vec<&str>, Vec<i32>) = (Vec::new(), Vec::new());
+        for wanting in subscriptions {
+            let whole = change.subscriptions.contains(&wanting.id);
+            for declared in wanting.split(types).0 {
+                if whole || changed.contains(declared.name.as_str()) {
+                    names.push(declared.name.as_str());
+                    ids.push(wanting.id);
+                }
+            }
+            if names.len() >= CHUNK {
+                let params: &[Param<'_>] = &[&names, &ids];
+                self.query_on(transaction, &self.statements.route_insert, params).await?;
+                names.clear();
+                ids.clear();
+            }
+        }
+        let params: &[Param<'_>] = &[&names, &ids];
+        self.query_on(transaction, &self.statements.route_insert, params).await?;
+        Ok(())
+    }
+
+    /// Inserts or updates one subscription and returns its id. `existing` are those that there
+    /// were before this change.
     async fn put_subscription(
         &self,
         transaction: &LinkTransaction<'_>,
         new: &Subscription,
+        existing: &[StoredSubscription],
         change: &mut Change,
     ) -> Result<i32, Error> {
         new.check()?;
-        let known = self.subscriptions_on(transaction).await?;
-        let count = known.len();
-        let known = known.iter().find(|known| known.declared.name == new.name);
+        let known = existing.iter().find(|known| known.declared.name == new.name);
+        let count = existing.len() + change.created;
         if known.is_none() && count >= SUBSCRIPTIONS_MAX {
             let message = format!("there are {count} subscriptions, and no more may be");
             return Err(Error::new(ErrorKind::Conflict, message)
@@ -260,7 +316,8 @@ impl Store {
         match (rows.first(), known) {
             (Some(row), _) => {
                 let id = row.try_get("id")?;
-                change.subscriptions.push(id);
+                change.subscriptions.insert(id);
+                change.created += usize::from(known.is_none());
                 Ok(id)
             }
             (None, Some(known)) => Ok(known.id),
@@ -284,18 +341,17 @@ impl Store {
             if globs != subscription.globs
                 && !self.query_on(transaction, statement, params).await?.is_empty()
             {
-                change.subscriptions.push(subscription.id);
+                change.subscriptions.insert(subscription.id);
                 subscription.globs = globs;
             }
         }
         if change.is_empty() {
             return Ok((types, stored));
         }
-        let params: &[Param<'_>] = &[&change.types, &change.subscriptions];
+        let changed: Vec<i32> = change.subscriptions.iter().copied().collect();
+        let params: &[Param<'_>] = &[&change.types, &changed];
         self.query_on(transaction, &self.statements.route_clear, params).await?;
-        let (route_types, route_ids) = change.routes(&types, &stored);
-        let params: &[Param<'_>] = &[&route_types, &route_ids];
-        self.query_on(transaction, &self.statements.route_insert, params).await?;
+        self.insert_routes(transaction, &change, &types, &stored).await?;
         self.query_on(transaction, &self.statements.routing_bump, &[]).await?;
         self.query_on(transaction, &self.statements.bell_ring, &[&"changed"]).await?;
         Ok((types, stored))
@@ -306,32 +362,33 @@ impl Store {
 #[derive(Debug, Default)]
 struct Change {
     types: Vec<String>,
-    subscriptions: Vec<i32>,
+    subscriptions: HashSet<i32>,
+    /// How many of the subscriptions are new.
+    created: usize,
 }
 
 impl Change {
     fn is_empty(&self) -> bool {
         self.types.is_empty() && self.subscriptions.is_empty()
     }
+}
 
-    /// The routes of everything that changed, as two columns.
-    fn routes<'a>(
-        &self,
-        types: &'a [StoredType],
-        subscriptions: &[StoredSubscription],
-    ) -> (Vec<&'a str>, Vec<i32>) {
-        let changed: std::collections::HashSet<&str> =
-            self.types.iter().map(String::as_str).collect();
-        types
-            .iter()
-            .flat_map(|declared| subscriptions.iter().map(move |wanting| (declared, wanting)))
-            .filter(|(declared, wanting)| {
-                changed.contains(declared.name.as_str()) || self.subscriptions.contains(&wanting.id)
-            })
-            .filter(|(declared, wanting)| wanting.wants(declared))
-            .map(|(declared, wanting)| (declared.name.as_str(), wanting.id))
-            .unzip()
-    }
+/// The types that some of the globs match, each once. `types` are in order of their names, so only
+/// those are looked at that begin as a glob does.
+fn matched<'a>(types: &'a [StoredType], globs: &Globs) -> Vec<&'a StoredType> {
+    let indexes: BTreeSet<usize> = globs.iter().flat_map(|glob| matched_by(types, glob)).collect();
+    indexes.into_iter().map(|index| &types[index]).collect()
+}
+
+/// The places of the types that a glob matches.
+fn matched_by<'a>(types: &'a [StoredType], glob: &'a Glob) -> impl Iterator<Item = usize> + 'a {
+    let wildcard = glob.as_str().find('*').unwrap_or(glob.as_str().len());
+    // `a.**` matches `a` too, so the dot before the wildcard is not asked for.
+    let prefix = glob.as_str()[..wildcard].trim_end_matches('.');
+    let first = types.partition_point(|declared| declared.name.as_str() < prefix);
+    (first..types.len())
+        .take_while(move |index| types[*index].name.as_str().starts_with(prefix))
+        .filter(move |index| glob.matches(&types[*index].name))
 }
 
 /// Globs of the given subscriptions that match no declared type.
@@ -340,6 +397,7 @@ fn unmatched(
     stored: &[StoredSubscription],
     ids: &[i32],
 ) -> Vec<(String, String)> {
+    let ids: HashSet<i32> = ids.iter().copied().collect();
     stored
         .iter()
         .filter(|subscription| ids.contains(&subscription.id))
@@ -347,7 +405,7 @@ fn unmatched(
             let name = &subscription.declared.name;
             subscription.declared.globs.iter().map(move |glob| (name, glob))
         })
-        .filter(|(_, glob)| !types.iter().any(|declared| glob.matches(&declared.name)))
+        .filter(|(_, glob)| matched_by(types, glob).next().is_none())
         .map(|(name, glob)| (name.clone(), glob.as_str().to_owned()))
         .collect()
 }

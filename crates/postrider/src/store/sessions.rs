@@ -53,13 +53,17 @@ impl Store {
         rows.iter().map(|row| Ok(row.try_get("name")?)).collect()
     }
 
-    /// Whether another relay may have died lately of an event. `lease` is how long sessions live.
-    pub(crate) async fn others_may_have_died(
+    /// Whether another relay may have died lately of an event, and which relays on this host are
+    /// open and not suspect so far. `lease` is how long sessions live.
+    pub(crate) async fn other_relays(
         &self,
         id: Uuid,
         lease: Duration,
-    ) -> Result<bool, Error> {
+    ) -> Result<(bool, Vec<(Uuid, String)>), Error> {
         let rows = self.query(&self.statements.session_others, &[&id, &micros(lease)]).await?;
-        rows.first().map_or(Ok(false), |row| Ok(row.try_get("suspect")?))
+        let Some(row) = rows.first() else { return Ok((false, Vec::new())) };
+        let ids: Vec<Uuid> = row.try_get("neighbour_ids")?;
+        let names: Vec<String> = row.try_get("neighbour_names")?;
+        Ok((row.try_get("suspect")?, ids.into_iter().zip(names).collect()))
     }
 }

@@ -31,10 +31,10 @@ async fn second_process() {
 }
 
 /// Ends the second process with its value, also when the test fails.
-struct Second(Child);
+pub(crate) struct Second(Child);
 
 impl Second {
-    fn start(fixture: &Fixture) -> Self {
+    pub(crate) fn start(fixture: &Fixture) -> Self {
         let program = std::env::current_exe().unwrap();
         let child = Command::new(program)
             .args(["--exact", "killed::second_process"])
@@ -51,7 +51,7 @@ impl Second {
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     }
 
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
@@ -65,7 +65,7 @@ impl Drop for Second {
 }
 
 /// A type, five recorded events, and a second process that has all five jobs running.
-async fn five_running() -> (Fixture, Second) {
+pub(crate) async fn five_running() -> (Fixture, Second) {
     let fixture = Fixture::new().await;
     fixture.declare(&["a.b"]).await;
     let second = Second::start(&fixture);

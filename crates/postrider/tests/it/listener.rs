@@ -13,7 +13,7 @@ const NEVER: Duration = Duration::from_secs(3600);
 
 /// The backends that listen; none is ever asked for anything else than its heartbeat.
 const LISTENERS: &str = "select pid::bigint from pg_stat_activity
-    where datname = current_database() and application_name = 'postrider'
+    where datname = current_database() and application_name = 'postrider listen'
       and (query like 'listen %' or query like '-- Whether the connection lives%')";
 
 /// Whether a relay sleeps on the bell, which it does only while it listens.

@@ -20,7 +20,11 @@ const SESSION: &str = "00000000-0000-0000-0000-000000000001";
 const CASES: &[Case] = &[
     ("fanout_batch", "100000, 200, 0", &["owed_pkey", "event_*_pkey"]),
     ("fanout_one", "7, 1, 0", &["fanout_failure_pkey", "event_*_pkey", "a_type_routes_once"]),
-    ("claim_jobs", "'{S}', '{1,2,3}', 50, 0", &["job_due", "job_pkey", "event_*_pkey"]),
+    (
+        "claim_jobs",
+        "'{S}', '{1,2,3}', 50, 0, '{-infinity,-infinity,epoch,epoch}'",
+        &["job_due", "job_pkey", "event_*_pkey"],
+    ),
     ("settle_completed", "'{1,2,3}', '{1,1,1}', '{null,null,null}', '{S}', 0", &["job_pkey"]),
     (
         "settle_discarded",
@@ -63,10 +67,13 @@ const NOT_HOT: &[&str] = &[
     "bell_ring",
     "claims_return",
     "doctor_backlog",
+    "doctor_connections",
     "doctor_horizon",
     "doctor_partitions",
+    "doctor_privileges",
     "doctor_server",
     "doctor_sessions",
+    "doctor_vacuum",
     "event_day_drop",
     "event_find",
     "event_jobs",

@@ -93,6 +93,18 @@ const REFUSED: &[(&str, &str, Option<&str>, &str)] = &[
         "at most 8192",
     ),
     (
+        "record('a.b', 's', headers => jsonb_build_object('x', repeat('v', 8184)))",
+        "PR002",
+        Some("headers"),
+        "take 8193 bytes together, at most 8192",
+    ),
+    (
+        "record('a.b', 's', body => 'x', content_type => 'a/' || repeat('b', 254))",
+        "PR002",
+        Some("content_type"),
+        "256 bytes long, at most 255",
+    ),
+    (
         "record('a.b', 's', headers => '{\"webhook-id\": \"x\"}')",
         "PR002",
         Some("headers"),
@@ -182,7 +194,9 @@ async fn what_is_just_within_the_limits_is_taken() {
         "record('a.b', 's', headers => '{}')",
         "record('a.b', 's', headers => jsonb_build_object('x', repeat('v', 8183)))",
         "record('a.b', 's', headers => '{\"traceparent\": \"00-1\", \"cell\": \"\"}')",
+        "record('a.b', 's', headers => jsonb_build_object(repeat('n', 128), 'x'))",
         "record('a.b', 's', body => '', content_type => 'a/b')",
+        "record('a.b', 's', body => '', content_type => 'a/' || repeat('b', 253))",
         "record('a.b', 's', body => decode(repeat('00', 262144), 'hex'), content_type => 'a/b')",
     ];
     for call in calls {

@@ -35,6 +35,12 @@ async fn jobs_of_dead_sessions_are_pending_again_discarded_or_cancelled_each_onc
         ("select count(*) from postrider.job_history where state = 'cancelled'", 20),
         ("select count(*) from postrider.job_attempt where outcome = 'lost'", 1000),
         ("select count(distinct job_id) from postrider.job_attempt", 1000),
+        // They come back apart, so that one which ends its process takes few others with it.
+        (
+            "select (count(distinct due_at) > 500)::integer::bigint from postrider.job
+             where last_error like '%died with its process%'",
+            1,
+        ),
     ] {
         assert_eq!(fixture.count(sql).await, expected, "{sql}");
     }

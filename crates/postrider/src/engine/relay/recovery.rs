@@ -15,34 +15,67 @@ use crate::{Error, ErrorKind};
 
 /// How many events that fail alike, with none succeeding, make an outage.
 const ALIKE: usize = 3;
+/// How many events recorded later are tried before failures alike are taken for an outage.
+const PROBES: i64 = 3;
 
 /// The failed tries of one round.
 type Round = Vec<(Failure, Error)>;
 
 impl Relay {
-    /// Fans out the next owed events one by one, up to as many as are suspect. Returns how many
-    /// were tried before `stop` turned true.
-    pub(super) async fn try_suspects(
-        &mut self,
-        stop: &watch::Receiver<bool>,
-    ) -> Result<i32, Error> {
+    /// Fans out the next owed events one by one, a batch at most, until as many as are suspect
+    /// went well in a row, nothing is owed, or `stop` turns true.
+    ///
+    /// Events that fail alike may be an outage, or bad ones in front of good ones: then some that
+    /// were recorded later are tried before it is judged.
+    pub(super) async fn try_suspects(&mut self, stop: &watch::Receiver<bool>) -> Result<(), Error> {
         let mut round = Round::new();
-        let mut tried = 0;
-        while tried < self.suspects && !*stop.borrow() && !is_outage(self.succeeded, &round) {
-            match self.store.suspect_next(0, self.config.retry_wait).await {
+        let (mut in_a_row, mut probes, mut all_tried) = (0, 0, false);
+        for _ in 0..self.config.batch_max {
+            if *stop.borrow() || in_a_row >= self.suspects {
+                break;
+            }
+            let probing = is_outage(self.succeeded, &round);
+            if probing && (probes == PROBES || is_the_databases(&round[0].1)) {
+                break;
+            }
+            probes += i64::from(probing);
+            let failed = round.len();
+            match self.next_suspect(&round, if probing { probes } else { 0 }).await {
                 Ok(Some(failure)) => self.try_one(failure, &mut round).await,
-                Ok(None) => break,
+                Ok(None) => {
+                    all_tried = !probing;
+                    break;
+                }
                 Err(error) => {
                     self.refund(&round).await;
                     return Err(error);
                 }
             }
-            tried += 1;
+            in_a_row = if round.len() > failed { 0 } else { in_a_row + 1 };
         }
-        match self.conclude(round).await? {
-            Some(outage) => Err(outage),
-            None => Ok(tried),
+        let failed = !round.is_empty();
+        if let Some(outage) = self.conclude(round).await? {
+            return Err(outage);
         }
+        self.suspects = match (all_tried, failed) {
+            (true, _) => 0,
+            // Where one was bad, the next may be: a batch with it would fail as a whole.
+            (false, true) => self.config.batch_max,
+            (false, false) => self.suspects - in_a_row,
+        };
+        Ok(())
+    }
+
+    /// The next owed event, or with `probe` from 1 on one further ahead: the probes are spread
+    /// evenly from the last that failed to the newest.
+    async fn next_suspect(&self, round: &Round, probe: i64) -> Result<Option<Failure>, Error> {
+        let mut bound = 0;
+        if probe > 0 {
+            let last = round.last().map_or(0, |(failure, _)| failure.seq);
+            let newest = self.store.newest_seq().await?;
+            bound = last + (newest - 1 - last).max(0) / (PROBES + 1 - probe);
+        }
+        self.store.suspect_next(bound, self.config.retry_wait).await
     }
 
     /// Tries the failures whose turn it is. The pass before it went well, so an outage here is
