@@ -360,7 +360,7 @@ impl Pooler {
         let ini = format!(
             "[databases]\n* = host=127.0.0.1 port={} user={} password={password}\n\
              [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\n\
-             pool_mode = {mode}\nunix_socket_dir =\nignore_startup_parameters = extra_float_digits\n",
+             pool_mode = {mode}\nunix_socket_dir =\n",
             config.get_ports()[0],
             config.get_user().unwrap(),
         );

@@ -1,7 +1,7 @@
 -- What the current role may not do although an engine must: for each object one row with the
 -- privileges it lacks, as a grant would name both. No row: all is granted. Reads the catalog alone.
 with needed(kind, name, privileges) as (values
-  ('table', 'migration', 'select'), ('table', 'setting', 'select'),
+  ('table', 'migration', 'select'), ('table', 'function_set', 'select'), ('table', 'setting', 'select'),
   ('table', 'event_type', 'select, insert, update'),
   ('table', 'subscription', 'select, insert, update'), ('table', 'route', 'select, insert, delete'),
   ('table', 'routing', 'select, update'), ('table', 'event', 'select'),
@@ -13,6 +13,9 @@ with needed(kind, name, privileges) as (values
   ('table', 'lease', 'select, insert, delete'), ('table', 'job', 'select, insert, update, delete'),
   ('table', 'job_history', 'select, insert, delete'), ('table', 'job_attempt', 'select, insert'),
   ('table', 'record_key', 'select, update, delete'),
+  -- These the doctor alone reads.
+  ('table', 'job_completed_default', 'select'), ('table', 'job_discarded_default', 'select'),
+  ('table', 'job_attempt_default', 'select'),
   ('sequence', 'job_id_seq', 'usage'), ('sequence', 'event_seq', 'select'),
   ('function', 'complete', 'execute'), ('function', 'refuse', 'execute'),
   ('function', 'filter_verdict', 'execute'), ('function', 'partitions_of', 'execute'),

@@ -116,7 +116,8 @@ pub async fn examine(
     limits: Limits,
 ) -> Result<Report, Error> {
     let name = database.application_name();
-    let database = database.clone().with_purpose("doctor");
+    // Two at once tell whether something between shares server processes.
+    let database = database.clone().with_purpose("doctor").pool_size(2);
     let client = database.connect().await?;
     let store = Store::new(&database, schema)?.unnamed_statements();
     // Asked once before, so that what it takes to connect is not taken for a difference of clocks.

@@ -6,7 +6,7 @@
 //! there on, less a little for fan-outs that commit out of turn.
 //!
 //! How it fails: a bound may hide a job that was committed late or resumed, so a full look follows
-//! within ten times what the last one took, at least 200 ms and at most 10 s. Invariant: a claim
+//! within ten times what the last one took, at least 50 ms and at most 10 s. Invariant: a claim
 //! that finds nothing under a bound is no reason to rest for longer than until the next full look.
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ const PRIORITIES: usize = 4;
 /// on a busy server.
 const SLACK: Duration = Duration::from_millis(25);
 /// The bounds of the time between two full looks.
-const FULL_LOOK_MIN: Duration = Duration::from_millis(200);
+const FULL_LOOK_MIN: Duration = Duration::from_millis(50);
 const FULL_LOOK_MAX: Duration = Duration::from_secs(10);
 
 /// From when on a claim looks, for each priority; the epoch means from the beginning.
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn full_looks_are_at_least_200_ms_and_at_most_10_s_apart() {
+    async fn full_looks_are_at_least_50_ms_and_at_most_10_s_apart() {
         let mut bounds = Bounds::default();
         for (took, apart) in [(Duration::ZERO, FULL_LOOK_MIN), (FULL_LOOK_MAX, FULL_LOOK_MAX)] {
             bounds.looked(FROM_THE_BEGINNING, took, Some((4, at(0))));

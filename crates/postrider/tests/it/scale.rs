@@ -83,8 +83,8 @@ async fn a_writer_that_stays_open_is_waited_for_without_a_busy_loop_and_others_p
     let before = looks(&fixture).await;
     relays_look(&fixture, 100).await;
     let (looks, spent) = (looks(&fixture).await - before, started.elapsed());
-    // It asks for the bell for 25 ms and waits for 50, and each time takes one look: 13 a second, and
-    // 5 of its floor. The slower the machine, the fewer.
+    // It asks for the bell for 25 ms and waits for 50, and each time takes one look: 13 a second,
+    // and 5 of its floor. The slower the machine, the fewer.
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     let each_second = looks as f64 / spent.as_secs_f64();
     assert!(each_second < 25.0, "{looks} looks in {spent:?}");

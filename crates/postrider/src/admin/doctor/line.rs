@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::Finding;
 use crate::connect::{Notice, only_text};
 use crate::store::{Connection, ServerLook, Store};
-use crate::{Database, Error};
+use crate::{Database, Error, ErrorKind};
 
 /// How long a wake-up may take before it counts as lost.
 const HEARD_WITHIN: Duration = Duration::from_secs(3);
@@ -41,21 +41,26 @@ pub(super) async fn pooling(store: &Store) -> Result<Pooling, Error> {
             return Ok(Pooling::Transaction);
         }
         // While this transaction is open nobody else has its process.
-        let held = match other.begin().await {
-            Ok(held) => held,
-            Err(error) if error.to_string().contains("statement pooling") => {
-                return Ok(Pooling::Statement);
+        let refusal = match other.begin().await {
+            Ok(held) => {
+                let second = process(&held).await?;
+                let again = tokio::time::timeout(PROCESS_WITHIN, process(&one)).await;
+                held.commit().await?;
+                // Without an answer, the one and only process is taken.
+                let Ok(again) = again else { return Ok(Pooling::Transaction) };
+                if second == first || again? != first {
+                    return Ok(Pooling::Transaction);
+                }
+                continue;
             }
-            Err(error) => return Err(error),
+            Err(error) => error,
         };
-        let second = process(&held).await?;
-        let again = tokio::time::timeout(PROCESS_WITHIN, process(&one)).await;
-        held.commit().await?;
-        // Without an answer, the one and only process is taken.
-        let Ok(again) = again else { return Ok(Pooling::Transaction) };
-        if second == first || again? != first {
-            return Ok(Pooling::Transaction);
-        }
+        // A pooler in statement mode refuses the transaction and hangs up; which of the two is
+        // noticed first is chance.
+        drop(other);
+        let refused = refusal.to_string().contains("statement pooling");
+        let hung_up = refusal.kind() == ErrorKind::Unreachable && process(&one).await.is_ok();
+        return if refused || hung_up { Ok(Pooling::Statement) } else { Err(refusal) };
     }
     Ok(Pooling::Session)
 }
