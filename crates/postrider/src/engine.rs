@@ -14,6 +14,7 @@ mod await_handled;
 mod bell;
 mod builder;
 mod handler;
+mod job;
 mod listener;
 mod maintenance;
 mod relay;
@@ -23,9 +24,10 @@ mod settle;
 mod wake;
 mod worker;
 
-pub use await_handled::Awaited;
+pub use await_handled::{Awaited, JobEnd};
 pub use builder::EngineBuilder;
 pub use handler::Delivery;
+pub use job::Job;
 pub use running::Handle;
 
 /// How many jobs of one queue a process runs at once unless told otherwise.

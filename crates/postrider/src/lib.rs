@@ -24,13 +24,15 @@ mod store;
 pub use error::{Blame, Error, ErrorKind};
 pub use postrider_core::{
     Backoff, Event, EventType, Exposure, Glob, Globs, HandlerError, Headers, IntoOutcome, Invalid,
-    JobState, NewEvent, Origin, Outcome, Payload, Policy, Priority, Settled, SinkKind,
-    Subscription, TypeName, Uuid,
+    JobState, Kind, NewEvent, NewJob, Origin, Outcome, Payload, Policy, Priority, Settled,
+    SinkKind, Source, Subscription, TypeName, Unique, Uuid,
 };
-pub use record::{JobLease, Recorder, Transaction, TransactionError, TypedEvent};
+pub use record::{
+    Enqueued, JobArguments, JobLease, Recorder, Transaction, TransactionError, TypedEvent,
+};
 pub use schema::{DEFAULT_SCHEMA, Schema};
 
 #[cfg(feature = "engine")]
 pub use connect::Database;
 #[cfg(feature = "engine")]
-pub use engine::{Awaited, Delivery, Engine, EngineBuilder, Handle};
+pub use engine::{Awaited, Delivery, Engine, EngineBuilder, Handle, Job, JobEnd};

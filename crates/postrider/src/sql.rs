@@ -109,6 +109,7 @@ statements! {
     event_skip: ["event_skip"] (INT8, INT8);
     job_attempts: ["job_attempts"] (INT8);
     job_cancel: ["job_cancel"] (INT8, TEXT, INT8);
+    job_end: ["job_end"] (INT8);
     job_hurry: ["job_hurry"] (INT8, INT8);
     job_one: ["job_one", "job_page"] (INT8, INT8);
     job_page: ["job_list", "job_page"] (INT8, INT8, TEXT_ARRAY, TEXT, BOOL, TEXT, TEXT, TEXT, INT8);

@@ -22,7 +22,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient, Row};
 
 pub(crate) use admin_doctor::{Backlog, Holder, NetRows, ServerLook, SessionLook};
-pub(crate) use jobs::{Claimed, Ended, PendingAgain, Terms};
+pub(crate) use jobs::{Claimed, Ended, EnqueuedJob, Found, PendingAgain, Terms};
 pub(crate) use relay::{Failure, Fanned, FloorLook};
 pub(crate) use routing::{StoredSubscription, StoredType};
 

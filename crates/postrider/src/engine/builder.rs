@@ -6,13 +6,14 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{EventType, HandlerError, IntoOutcome, Subscription};
+use postrider_core::{EventType, HandlerError, IntoOutcome, Kind, Subscription};
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::handler::{BoxFuture, Delivery, Handler};
+use super::job::Job;
 use super::relay::RelayConfig;
 use super::running::{self, Handle, Parts};
 use super::session::LEASE;
@@ -127,7 +128,55 @@ impl EngineBuilder {
             + Sync
             + 'static,
     {
-        self.subscriptions.push((subscription, Handler::InTransaction(Arc::new(handler))));
+        self.subscriptions.push((subscription, Handler::in_transaction(handler)));
+        self
+    }
+
+    /// Handles the jobs of a kind with an async function, as [`EngineBuilder::subscribe`] does for
+    /// deliveries. The kind is declared at start.
+    ///
+    /// ```no_run
+    /// # fn example(builder: postrider::EngineBuilder) -> Result<(), postrider::Error> {
+    /// use postrider::{HandlerError, Job, JobArguments, Kind};
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct Receipt { order_id: i64 }
+    /// impl JobArguments for Receipt {
+    ///     const KIND: &'static str = "mail.receipt";
+    /// }
+    /// async fn send(job: Job<Receipt>) -> Result<(), HandlerError> {
+    ///     println!("a receipt for order {}", job.arguments.order_id);
+    ///     Ok(())
+    /// }
+    /// builder.handle(Kind::named(Receipt::KIND)?, send);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn handle<A, F, Fut>(mut self, kind: Kind<A>, handler: F) -> Self
+    where
+        A: DeserializeOwned,
+        F: Fn(Job<A>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: IntoOutcome> + Send + 'static,
+    {
+        self.subscriptions.push((kind.into_subscription(), Handler::job(handler)));
+        self
+    }
+
+    /// Handles the jobs of a kind inside a transaction of the engine, as
+    /// [`EngineBuilder::subscribe_in_transaction`] does for deliveries.
+    #[must_use]
+    pub fn handle_in_transaction<A, F>(mut self, kind: Kind<A>, handler: F) -> Self
+    where
+        A: DeserializeOwned,
+        F: for<'a> Fn(
+                Job<A>,
+                &'a tokio_postgres::Transaction<'a>,
+            ) -> BoxFuture<'a, Result<Option<Box<RawValue>>, HandlerError>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.subscriptions.push((kind.into_subscription(), Handler::job_in_transaction(handler)));
         self
     }
 

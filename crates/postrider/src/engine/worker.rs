@@ -15,11 +15,12 @@ use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use super::attempt::{self, End, Finished};
-use super::handler::{Delivery, Handler};
+use super::handler::{Delivery, Handler, Work};
+use super::job::Job;
 use super::relay::jittered;
 use super::settle::Settler;
 use super::wake::Wakes;
-use crate::store::{Claimed, Store};
+use crate::store::{Claimed, Found, Store};
 use crate::{JobLease, Recorder};
 
 /// Most jobs of one claim: more would make the lease row and the transaction long.
@@ -226,8 +227,8 @@ impl Worker {
         let lease_jobs = Arc::clone(lease_jobs);
         unsettled.fetch_add(1, Ordering::AcqRel);
         let attempts_left = job.terms.max_attempts + job.extra_attempts - job.attempt;
-        let event = match job.event {
-            Ok(event) => event,
+        let work = match job.found {
+            Ok(found) => self.work(found, &registered.name, job.attempt, lease, &job.origin),
             Err(error) => {
                 // The settler lives as long as the worker.
                 let _ = self.finished.send(Finished {
@@ -243,19 +244,10 @@ impl Worker {
                 return;
             }
         };
-        let is_replay = matches!(job.origin.as_str(), "replay" | "redeliver");
-        let delivery = Delivery::new(
-            event,
-            Arc::clone(&registered.name),
-            job.attempt,
-            is_replay,
-            lease,
-            Arc::clone(&self.recorder),
-        );
         let stop = attempt::start(
             attempt::Attempt {
                 handler: registered.handler,
-                delivery,
+                work,
                 terms: job.terms,
                 attempts_left,
                 unsettled,
@@ -266,6 +258,35 @@ impl Worker {
             self.ended_sender.clone(),
         );
         self.running.insert(lease.job_id, (lease, stop));
+    }
+
+    /// What the handler is given.
+    fn work(
+        &self,
+        found: Found,
+        name: &Arc<str>,
+        attempt: i32,
+        lease: JobLease,
+        origin: &str,
+    ) -> Work {
+        let (name, recorder) = (Arc::clone(name), Arc::clone(&self.recorder));
+        match found {
+            Found::Event(event) => {
+                let is_replay = matches!(origin, "replay" | "redeliver");
+                Work::Delivery(Delivery::new(event, name, attempt, is_replay, lease, recorder))
+            }
+            Found::Enqueued(job) => Work::Job(Job {
+                arguments: job.arguments,
+                kind: name,
+                tenant: job.tenant,
+                key: job.key,
+                tick_at: job.tick_at,
+                attempt,
+                lease,
+                recorder,
+                completed: Arc::default(),
+            }),
+        }
     }
 
     /// Stops the handlers of jobs that were called off.
