@@ -17,6 +17,7 @@ mod handler;
 mod job;
 mod listener;
 mod maintenance;
+mod periodic;
 mod relay;
 mod running;
 mod session;

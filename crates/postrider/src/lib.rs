@@ -17,6 +17,8 @@ pub mod for_tests;
 #[cfg(feature = "engine")]
 pub mod migrate;
 #[cfg(feature = "engine")]
+mod periodic;
+#[cfg(feature = "engine")]
 mod sql;
 #[cfg(feature = "engine")]
 mod store;
@@ -36,3 +38,5 @@ pub use schema::{DEFAULT_SCHEMA, Schema};
 pub use connect::Database;
 #[cfg(feature = "engine")]
 pub use engine::{Awaited, Delivery, Engine, EngineBuilder, Handle, Job, JobEnd};
+#[cfg(feature = "engine")]
+pub use periodic::{CatchUp, Periodic};

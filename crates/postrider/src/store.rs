@@ -7,8 +7,10 @@ mod admin_doctor;
 mod admin_events;
 mod admin_jobs;
 mod admin_subscriptions;
+mod bulk;
 mod housekeeping;
 mod jobs;
+mod periodic;
 mod relay;
 mod routing;
 mod sessions;
@@ -22,7 +24,9 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient, Row};
 
 pub(crate) use admin_doctor::{Backlog, Holder, NetRows, ServerLook, SessionLook};
-pub(crate) use jobs::{Claimed, Ended, EnqueuedJob, Found, PendingAgain, Terms};
+pub(crate) use bulk::Jobs;
+pub(crate) use jobs::{Claimed, Ended, Found, PendingAgain, Terms};
+pub(crate) use periodic::{DuePeriodic, Fired};
 pub(crate) use relay::{Failure, Fanned, FloorLook};
 pub(crate) use routing::{StoredSubscription, StoredType};
 

@@ -18,7 +18,7 @@ use super::relay::RelayConfig;
 use super::running::{self, Handle, Parts};
 use super::session::LEASE;
 use crate::store::Store;
-use crate::{Database, Error, ErrorKind, Schema, migrate};
+use crate::{Database, Error, ErrorKind, Periodic, Schema, admin, migrate};
 
 /// What the engine's own loops may hold at once: the relay's pass, a claim, a settle, the renewal
 /// of the lease, maintenance, and one for callers that wait or administer.
@@ -32,6 +32,7 @@ pub struct EngineBuilder {
     schema: Schema,
     types: Vec<EventType>,
     subscriptions: Vec<(Subscription, Handler)>,
+    periodic: Vec<Periodic>,
     queues: HashMap<String, usize>,
     name: Option<String>,
     relay: Option<RelayConfig>,
@@ -51,6 +52,7 @@ impl EngineBuilder {
             schema: Schema::default(),
             types: Vec::new(),
             subscriptions: Vec::new(),
+            periodic: Vec::new(),
             queues: HashMap::new(),
             name: None,
             relay: Some(RelayConfig {
@@ -180,6 +182,28 @@ impl EngineBuilder {
         self
     }
 
+    /// Declares a periodic job at start. Its kind must be declared by then: by
+    /// [`EngineBuilder::handle`] here, or by another program. Its jobs are enqueued by any process
+    /// that runs a relay.
+    ///
+    /// ```no_run
+    /// # fn example(builder: postrider::EngineBuilder) -> Result<(), postrider::Error> {
+    /// use postrider::{Job, Kind, Periodic};
+    /// let nightly = Periodic::new("report.nightly", "report.build", "30 2 * * *")?;
+    /// builder
+    ///     .handle(Kind::<serde_json::Value>::named("report.build")?, async |job: Job<_>| {
+    ///         println!("the report of {:?}", job.tick_at);
+    ///     })
+    ///     .periodic(nightly.time_zone("Europe/Berlin")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn periodic(mut self, periodic: Periodic) -> Self {
+        self.periodic.push(periodic);
+        self
+    }
+
     /// Sets how many jobs of a queue this process runs at once, 1 to 10,000. Defaults to 50.
     #[must_use]
     pub fn queue(mut self, name: impl Into<String>, limit: usize) -> Self {
@@ -305,6 +329,9 @@ impl EngineBuilder {
         let declared = store.declare(&self.types, &subscriptions, None).await?;
         for (name, glob) in &declared.unmatched {
             tracing::warn!(subscription = name, glob, "a glob matches no declared type");
+        }
+        for periodic in &self.periodic {
+            admin::periodic::declare(&store, periodic).await?;
         }
         running::start(Parts {
             store,

@@ -21,7 +21,7 @@ use super::relay::{Relay, RelayConfig};
 use super::session::{self, Kept};
 use super::wake::Wakes;
 use super::worker::{Registered, Stop, Worker, WorkerConfig};
-use super::{listener, maintenance};
+use super::{listener, maintenance, periodic};
 use crate::store::Store;
 use crate::{Database, Error};
 
@@ -100,6 +100,10 @@ pub(crate) async fn start(parts: Parts) -> Result<Handle, Error> {
         tokio::spawn(maintenance::run_rescue(store.clone(), rest_stops.clone())),
         tokio::spawn(maintenance::run_housekeeping(store.clone(), rest_stops.clone())),
     ];
+    if parts.relay.is_some() {
+        let ticking = periodic::run(store.clone(), Arc::clone(&wakes), rest_stops.clone());
+        rest.push(tokio::spawn(ticking));
+    }
     if parts.listens {
         rest.push(tokio::spawn(listener::run(
             parts.database.clone(),
@@ -296,7 +300,7 @@ impl Handle {
     }
 
     /// Runs one round of maintenance now, with the engine's clock: takes jobs back from dead
-    /// processes, makes partitions, drops what is over its retention, cancels the jobs of deleted
+    /// processes, enqueues the jobs of periodic jobs that are due, makes partitions, drops what is over its retention, cancels the jobs of deleted
     /// subscriptions, forgets old ids. The engine does all this by itself every few minutes; tests
     /// call it after [`Handle::advance_clock`], operators after a change of a retention.
     ///
@@ -305,6 +309,7 @@ impl Handle {
     /// steps before it stay done, and the engine tries again at its next turn.
     pub async fn maintain(&self) -> Result<(), Error> {
         maintenance::rescue(&self.store).await?;
+        periodic::look(&self.store, &self.wakes).await?;
         self.store.housekeeping().await
     }
 

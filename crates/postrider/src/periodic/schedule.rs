@@ -44,7 +44,10 @@ impl Schedule {
             return Err(Invalid::new("cron", "is over 255 bytes long"));
         }
         let parsed = CronParser::new().parse(cron).map_err(|error| {
-            Invalid::new("cron", format!("`{cron}` is no cron expression such as `30 2 * * *`: {error}"))
+            Invalid::new(
+                "cron",
+                format!("`{cron}` is no cron expression such as `30 2 * * *`: {error}"),
+            )
         })?;
         let zone = TimeZone::get(zone).map_err(|_| {
             let problem = format!("`{zone}` is no time zone such as Europe/Berlin or UTC");
@@ -77,7 +80,12 @@ impl Schedule {
     }
 
     /// The latest ticks up to `now`, at most `most` of them, of which `due` is the first there was.
-    fn latest(&self, due: OffsetDateTime, now: OffsetDateTime, most: usize) -> VecDeque<OffsetDateTime> {
+    fn latest(
+        &self,
+        due: OffsetDateTime,
+        now: OffsetDateTime,
+        most: usize,
+    ) -> VecDeque<OffsetDateTime> {
         for window in WINDOWS {
             let from = now - window;
             if from <= due {
@@ -127,7 +135,12 @@ mod tests {
     }
 
     /// The ticks after `from` and up to `to`.
-    fn ticks(cron: &str, zone: &str, from: OffsetDateTime, to: OffsetDateTime) -> Vec<OffsetDateTime> {
+    fn ticks(
+        cron: &str,
+        zone: &str,
+        from: OffsetDateTime,
+        to: OffsetDateTime,
+    ) -> Vec<OffsetDateTime> {
         let schedule = schedule(cron, zone);
         schedule.last_of(schedule.next_after(from), to, usize::MAX >> 8).into()
     }

@@ -31,6 +31,7 @@ impl Store {
             ("deleted subscriptions", self.cancel_jobs_of_deleted().await.map(|_| ())),
             ("kept events", self.forget_kept_events().await),
             ("idempotency keys", self.forget_record_keys().await),
+            ("unique keys", self.forget_unique_keys().await),
             ("sessions", self.forget_sessions().await),
             ("globs", self.narrow_globs().await),
         ];
@@ -125,6 +126,17 @@ impl Store {
         while started.elapsed() < STEP_LIMIT {
             let params: &[super::Param<'_>] = &[&BATCH, &self.clock.shift()];
             if is_last(&self.query(&self.statements.record_key_forget, params).await?)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn forget_unique_keys(&self) -> Result<(), Error> {
+        let started = Instant::now();
+        while started.elapsed() < STEP_LIMIT {
+            let params: &[super::Param<'_>] = &[&BATCH, &self.clock.shift()];
+            if is_last(&self.query(&self.statements.unique_key_forget, params).await?)? {
                 break;
             }
         }
