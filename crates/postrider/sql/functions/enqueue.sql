@@ -98,8 +98,8 @@ declare
 begin
   loop
     was_locked := 'running' = any(states);
-    insert into {schema}.unique_key as u (hash, job_id, enqueued_at, look_at)
-      values ($1, $2, $5, $5 + interval '1 day') on conflict do nothing;
+    insert into {schema}.unique_key as u (hash, job_id, enqueued_at, looked_at)
+      values ($1, $2, $5, $5) on conflict do nothing;
     if found then
       return null;
     end if;
@@ -122,7 +122,7 @@ begin
       end if;
     end if;
     update {schema}.unique_key u
-      set job_id = $2, enqueued_at = $5, look_at = $5 + interval '1 day'
+      set job_id = $2, enqueued_at = $5, looked_at = $5
       where u.hash = $1 and u.job_id = holder.job_id;
     if found then
       return null;

@@ -7,11 +7,10 @@ alter table {schema}.subscription
   add constraint source_is_known check (source in ('events', 'enqueue')),
   drop constraint globs_are_few,
   add constraint globs_are_few check (
-    case source when 'events' then cardinality(globs) between 1 and 1000
-        and cardinality(declared_globs) between 1 and 100
-      else cardinality(globs) = 0 and cardinality(declared_globs) = 0 end),
+    case source when 'enqueue' then cardinality(globs) = 0 and cardinality(declared_globs) = 0
+      else cardinality(globs) between 1 and 1000 and cardinality(declared_globs) between 1 and 100 end),
   add constraint a_kind_filters_nothing check (
-    source = 'events' or filter is null and tenant is null and not coalesces);
+    source <> 'enqueue' or filter is null and tenant is null and not coalesces);
 
 -- What an enqueued job has and a delivery has not. After all other columns, and null for deliveries,
 -- so that they take no room there.
@@ -36,11 +35,11 @@ create table {schema}.unique_key (
   hash bytea primary key,
   job_id bigint not null,
   enqueued_at timestamptz not null,
-  look_at timestamptz not null,
+  looked_at timestamptz not null,
   constraint hash_is_sha256 check (octet_length(hash) = 32)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.0, autovacuum_vacuum_threshold = 20000);
 -- Finds the keys whose jobs may be gone.
-create index unique_key_look on {schema}.unique_key (look_at);
+create index unique_key_looked on {schema}.unique_key (looked_at);
 
 -- Schedules that enqueue a job of a kind at each tick.
 create table {schema}.periodic (

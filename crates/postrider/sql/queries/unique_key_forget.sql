@@ -1,12 +1,12 @@
--- Forgets unique keys whose job is gone from history too; others are looked at again a day later.
--- $1 most rows, $2 clock shift in microseconds. Indexes: unique_key_look, the primary keys of job and
+-- Forgets unique keys whose job is gone from history too; others are looked at again a window later.
+-- $1 most rows, $2 clock shift in microseconds. Indexes: unique_key_looked, the primary keys of job and
 -- job_history, one probe per key.
 with due as materialized (
-  select u.hash, u.job_id from {schema}.unique_key u
-  where u.look_at < clock_timestamp() + $2 * interval '1 microsecond'
-  order by u.look_at
+  select u.hash, u.job_id from {schema}.unique_key u, {schema}.setting s
+  where u.looked_at < clock_timestamp() + $2 * interval '1 microsecond' - s.idempotency_window
+  order by u.looked_at
   limit $1
-  for update skip locked
+  for update of u skip locked
 ), judged as materialized (
   select d.hash, j.id is null and h.id is null as gone
   from due d
@@ -16,7 +16,7 @@ with due as materialized (
   delete from {schema}.unique_key u where u.hash = any(array(select hash from judged where gone))
 ), kept as (
   update {schema}.unique_key u
-  set look_at = clock_timestamp() + $2 * interval '1 microsecond' + interval '1 day'
+  set looked_at = clock_timestamp() + $2 * interval '1 microsecond'
   where u.hash = any(array(select hash from judged where not gone))
 )
 select count(*) as looked_at from judged

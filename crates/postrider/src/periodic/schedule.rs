@@ -106,7 +106,7 @@ impl Schedule {
         now: OffsetDateTime,
         most: usize,
     ) -> VecDeque<OffsetDateTime> {
-        let mut found = VecDeque::with_capacity(most);
+        let mut found = VecDeque::new();
         let mut tick = first;
         while let Some(at) = tick.filter(|at| *at <= now) {
             if found.len() == most {

@@ -155,7 +155,8 @@ async fn a_handler_in_a_transaction_settles_its_job_in_it() {
 async fn what_cannot_be_enqueued_is_refused_with_what_to_do() {
     let mut fixture = Fixture::new().await;
     fixture.kinds(&["mail.receipt", "mail.invoice"]).await;
-    fixture.subscription("search", &[]).await;
+    fixture.declare(&["a.b"]).await;
+    fixture.subscription("search", &["a.b"]).await;
     let unknown = NewJob::new("mail.reciept").unwrap();
     let error = fixture.recorder.enqueue(&mut fixture.client, &unknown).await.unwrap_err();
     assert_eq!((error.kind(), error.field()), (ErrorKind::UndeclaredKind, Some("kind")));
@@ -249,10 +250,9 @@ async fn a_bad_job_of_a_batch_is_named_by_its_place_and_nothing_of_the_batch_sta
         (r#"[{"kind": "a", "delay": 7}]"#, "job 1 of the batch: delay: is a JSON number"),
         (r#"{"kind": "a"}"#, "jobs: an array of objects is needed"),
     ] {
-        let call = fixture
-            .client
-            .query("select * from postrider.enqueue_many(($1::text)::jsonb)", &[&json]);
-        let error = Error::from(postrider::TransactionError::from(call.await.unwrap_err()));
+        let sql = "select * from postrider.enqueue_many(($1::text)::jsonb)";
+        let error = fixture.client.query(sql, &[&json]).await.unwrap_err();
+        let error = Error::from(postrider::TransactionError::from(error));
         assert!(error.to_string().starts_with(words), "{json}: {error}");
     }
     assert_eq!(fixture.count("select count(*) from postrider.job").await, 0);

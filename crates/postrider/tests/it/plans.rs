@@ -57,7 +57,7 @@ const CASES: &[Case] = &[
     (
         "unique_key_forget",
         "1000, 0",
-        &["unique_key_look", "unique_key_pkey", "job_pkey", "job_completed_*_pkey"],
+        &["unique_key_looked", "unique_key_pkey", "job_pkey", "job_completed_*_pkey"],
     ),
     ("record_key_forget", "1000, 0", &["record_key_age", "record_key_pkey"]),
 ];

@@ -49,7 +49,7 @@ pub const FILL: &str = "
       now() - n * interval '1 second'
       from generate_series(1, 50000) n;
     insert into postrider.unique_key select sha256(n::text::bytea), n, now(),
-      now() + (n - 20000) * interval '1 second'
+      now() - n * interval '1 minute'
       from generate_series(1, 50000) n;
     insert into postrider.fanout_failure (seq, occurred_at, tenant, key, attempts, retry_at,
       poisoned_at, last_error)
