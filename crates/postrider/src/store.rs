@@ -24,6 +24,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient, Row};
 
 pub(crate) use admin_doctor::{Backlog, Holder, NetRows, ServerLook, SessionLook};
+pub(crate) use admin_jobs::FoundJob;
 pub(crate) use bulk::Jobs;
 pub(crate) use jobs::{Claimed, Ended, Found, PendingAgain, Terms};
 pub(crate) use periodic::{DuePeriodic, Fired};

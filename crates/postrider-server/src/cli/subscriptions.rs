@@ -238,7 +238,7 @@ fn notes(info: &SubscriptionInfo) -> Vec<String> {
 }
 
 /// Reads `5s,5m,2h` or `2s..6h`.
-fn parse_backoff(text: &str) -> Result<Backoff, String> {
+pub(super) fn parse_backoff(text: &str) -> Result<Backoff, String> {
     let backoff = match text.split_once("..") {
         Some((first, longest)) => Backoff::exponential(parse_span(first)?, parse_span(longest)?),
         None => Backoff::list(text.split(',').map(parse_span).collect::<Result<Vec<_>, _>>()?),

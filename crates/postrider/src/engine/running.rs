@@ -313,6 +313,15 @@ impl Handle {
         self.store.housekeeping().await
     }
 
+    /// Enqueues the jobs of periodic jobs that are due now, with the engine's clock. Every process
+    /// that runs a relay does so once a second; tests call it after [`Handle::advance_clock`].
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Database`] or [`crate::ErrorKind::Unreachable`].
+    pub async fn enqueue_ticks(&self) -> Result<(), Error> {
+        periodic::look(&self.store, &self.wakes).await
+    }
+
     /// Moves the engine's clock forward, for tests: what is due in the future becomes due now.
     pub fn advance_clock(&self, by: Duration) {
         self.store.clock.advance(by);

@@ -72,7 +72,7 @@ async fn a_declaration_is_overwritten_by_the_same_version_or_a_higher_one_and_ke
     assert_eq!(fixture.count(kept).await, 0);
     let next = admin.periodic_job("hourly").await.unwrap().unwrap().next_due_at.unwrap();
     assert_eq!(next.minute(), 30, "a full hour there is half past here");
-    let error = admin.declare_periodic(&hourly("nobody")).await.unwrap_err();
+    let error = admin.declare_periodic(&hourly("nobody").version(4)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UndeclaredKind);
     let never = Periodic::new("never", "report", "0 0 30 2 *").unwrap();
     let error = admin.declare_periodic(&never).await.unwrap_err();
