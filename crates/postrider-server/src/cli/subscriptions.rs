@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use postrider::admin::SubscriptionInfo;
-use postrider::{Backoff, Policy, Priority, Subscription};
+use postrider::{Backoff, Policy, Priority, Source, Subscription};
 use serde::Serialize;
 
 use super::context::{self, Context};
@@ -231,7 +231,9 @@ fn notes(info: &SubscriptionInfo) -> Vec<String> {
             "{name}: declares {declared}; another live process still registers the rest"
         ));
     }
-    if info.types.is_empty() && info.left_out.is_empty() {
+    if info.declared.source == Source::Enqueue {
+        notes.push(format!("{name}: a kind of jobs, which are enqueued"));
+    } else if info.types.is_empty() && info.left_out.is_empty() {
         notes.push(format!("{name}: matches no declared type"));
     }
     notes
