@@ -215,7 +215,8 @@ impl Unique {
     }
 
     /// Sets the states in which a job stands for the new one. `Pending` is a job that waits for any
-    /// time or attempt. Finished states reach back as far as history is kept. Defaults to `Pending`.
+    /// time or attempt. Finished states reach back as far as history is kept. Defaults to
+    /// `Pending`.
     #[must_use]
     pub fn in_states(mut self, states: impl IntoIterator<Item = JobState>) -> Self {
         self.states = states.into_iter().collect();

@@ -1,7 +1,7 @@
 //! A search index that is refreshed once for many changes of one document.
 //!
-//! `DATABASE_URL=postgres://… cargo run -p postrider --features engine --example unique_job` saves a
-//! document several times. Each save enqueues a refresh in its own transaction, unique by the
+//! `DATABASE_URL=postgres://… cargo run -p postrider --features engine --example unique_job` saves
+//! a document several times. Each save enqueues a refresh in its own transaction, unique by the
 //! document: while one waits, the next save finds it, and the refresh reads what all of them wrote.
 
 use std::error::Error;

@@ -1,7 +1,7 @@
 //! Periodic jobs: what enqueues a job of a kind at each tick of a cron expression.
 //!
-//! How it fails: [`crate::Invalid`] for an expression or time zone that cannot be read. Invariant: a
-//! checked declaration has a schedule that can be computed.
+//! How it fails: [`crate::Invalid`] for an expression or time zone that cannot be read. Invariant:
+//! a checked declaration has a schedule that can be computed.
 
 pub(crate) mod schedule;
 
@@ -66,7 +66,8 @@ impl std::str::FromStr for CatchUp {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Periodic {
-    /// The unique name, such as `report.nightly`: letters, digits, `.`, `_`, `-`; at most 128 bytes.
+    /// The unique name, such as `report.nightly`: letters, digits, `.`, `_`, `-`; at most 128
+    /// bytes.
     pub name: String,
     /// The kind of its jobs; it must be declared.
     pub kind: String,

@@ -1,7 +1,7 @@
-//! Kinds of jobs: declare, look at. Pause, resume and delete them as the subscriptions that they are.
+//! Kinds of jobs: declare, look at. They are paused, resumed and deleted as subscriptions.
 //!
-//! How it fails: [`crate::ErrorKind::Conflict`] for the name of a subscription to events. Invariant: a
-//! lower version never overwrites.
+//! How it fails: `Conflict` for the name of a subscription to events. Invariant: a lower version
+//! never overwrites.
 
 use serde::Serialize;
 

@@ -95,7 +95,7 @@ pub(crate) async fn declare(store: &Store, new: &Periodic) -> Result<PeriodicDec
         _ if !put.kind_is_known => {
             let message = format!("kind: {} is not declared", new.kind);
             return Err(Error::new(ErrorKind::UndeclaredKind, message).with_field("kind").with_hint(
-                "kinds are declared by the programs that handle them, and by: postrider jobs declare",
+                "the programs that handle a kind declare it, and so does: postrider jobs declare",
             ));
         }
         _ => PeriodicDeclared::Unchanged,
@@ -103,8 +103,8 @@ pub(crate) async fn declare(store: &Store, new: &Periodic) -> Result<PeriodicDec
 }
 
 impl Admin {
-    /// Declares a periodic job. The ticks from now on get their jobs; a schedule that did not change
-    /// keeps its next tick.
+    /// Declares a periodic job. The ticks from now on get their jobs; a schedule that did not
+    /// change keeps its next tick.
     ///
     /// # Errors
     /// [`ErrorKind::Invalid`] for what cannot be read or has no tick to come,

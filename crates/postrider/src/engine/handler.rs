@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use postrider_core::{Event, HandlerError, IntoOutcome, Outcome};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use tokio_postgres::Transaction as PgTransaction;
 
 use super::job::Job;
 use crate::{Error, JobLease, Recorder, Transaction};
@@ -65,9 +66,8 @@ pub(crate) enum Handler {
 pub(crate) type InTransactionEnd = Result<Option<Box<RawValue>>, HandlerError>;
 
 /// The function of a handler that works in a transaction of the engine.
-pub(crate) type TransactionHandler = dyn for<'a> Fn(Work, &'a tokio_postgres::Transaction<'a>) -> BoxFuture<'a, InTransactionEnd>
-    + Send
-    + Sync;
+pub(crate) type TransactionHandler =
+    dyn for<'a> Fn(Work, &'a PgTransaction<'a>) -> BoxFuture<'a, InTransactionEnd> + Send + Sync;
 
 /// The error for a row that was changed by hand so that it is not what its handler is for.
 fn misplaced(what: &str) -> HandlerError {
@@ -93,10 +93,7 @@ impl Handler {
     /// Wraps a function that works in a transaction of the engine.
     pub(crate) fn in_transaction<F>(function: F) -> Self
     where
-        F: for<'a> Fn(
-                Delivery,
-                &'a tokio_postgres::Transaction<'a>,
-            ) -> BoxFuture<'a, InTransactionEnd>
+        F: for<'a> Fn(Delivery, &'a PgTransaction<'a>) -> BoxFuture<'a, InTransactionEnd>
             + Send
             + Sync
             + 'static,
@@ -127,10 +124,7 @@ impl Handler {
     pub(crate) fn job_in_transaction<A, F>(function: F) -> Self
     where
         A: DeserializeOwned,
-        F: for<'a> Fn(
-                Job<A>,
-                &'a tokio_postgres::Transaction<'a>,
-            ) -> BoxFuture<'a, InTransactionEnd>
+        F: for<'a> Fn(Job<A>, &'a PgTransaction<'a>) -> BoxFuture<'a, InTransactionEnd>
             + Send
             + Sync
             + 'static,

@@ -36,7 +36,7 @@ pub(crate) async fn look(store: &Store, wakes: &Wakes) -> Result<(), Error> {
     store.note_periodic().await?;
     let mut fired = false;
     for due in store.due_periodic().await? {
-        fired |= fire(store, &due).await? == Fired::Fired;
+        fired |= fire(store, &due).await? == Fired::Enqueued;
     }
     if fired {
         wakes.work.notify_one();
@@ -54,7 +54,7 @@ async fn fire(store: &Store, due: &DuePeriodic) -> Result<Fired, Error> {
         Ok(plan) => plan,
         Err(error) => {
             // Another version of the program, which could read it, may serve it.
-            tracing::warn!(name = due.name, %error, "the schedule of a periodic job cannot be read");
+            tracing::warn!(name = due.name, %error, "the schedule cannot be read");
             return Ok(Fired::Taken);
         }
     };

@@ -300,8 +300,9 @@ impl Handle {
     }
 
     /// Runs one round of maintenance now, with the engine's clock: takes jobs back from dead
-    /// processes, enqueues the jobs of periodic jobs that are due, makes partitions, drops what is over its retention, cancels the jobs of deleted
-    /// subscriptions, forgets old ids. The engine does all this by itself every few minutes; tests
+    /// processes, enqueues the jobs of periodic jobs that are due, makes partitions, drops what
+    /// is over its retention, cancels the jobs of deleted subscriptions, forgets old ids. The
+    /// engine does all this by itself every few minutes; tests
     /// call it after [`Handle::advance_clock`], operators after a change of a retention.
     ///
     /// # Errors

@@ -102,7 +102,8 @@ impl Recorder {
     /// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), postrider::Error> {
     /// use postrider::{Enqueued, NewJob, Recorder, Unique};
     /// let arguments = serde_json::json!({"customer": 7});
-    /// let job = NewJob::new("report.refresh")?.arguments(&arguments)?.unique(Unique::by_arguments());
+    /// let job = NewJob::new("report.refresh")?.arguments(&arguments)?;
+    /// let job = job.unique(Unique::by_arguments());
     /// match Recorder::default().enqueue(client, &job).await? {
     ///     Enqueued::Inserted(id) => println!("job {id} will do it"),
     ///     other => println!("job {} waits and will do it", other.job_id()),

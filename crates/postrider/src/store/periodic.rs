@@ -31,7 +31,7 @@ pub(crate) struct DuePeriodic {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fired {
     /// Its ticks have their jobs, and the next tick is set.
-    Fired,
+    Enqueued,
     /// Its kind is deleted, so its ticks pass.
     NoKind,
     /// Another process was faster, or it is paused.
@@ -112,7 +112,7 @@ impl Store {
             &[&due.id, &due.next_due_at, &plan.ticks, &plan.next, &self.clock.shift()];
         let rows = self.query(&self.statements.periodic_fire, params).await?;
         Ok(match one(&rows)?.try_get("result")? {
-            "fired" => Fired::Fired,
+            "fired" => Fired::Enqueued,
             "no_kind" => Fired::NoKind,
             _ => Fired::Taken,
         })

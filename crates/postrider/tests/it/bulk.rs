@@ -17,11 +17,13 @@ async fn filled() -> (Fixture, Admin) {
             "insert into postrider.job (due_at, created_at, subscription_id, origin, priority,
                tenant, arguments, attempt, last_error)
              select now() + interval '1 day', now() - n * interval '1 s', 1, 'enqueue', 2,
-               't' || n % 2, '{}', 1, 'Timeout of gateway ' || n % 5 from generate_series(1, 2500) n;
-             insert into postrider.job_history (id, finished_at, created_at, subscription_id, attempt,
+               't' || n % 2, '{}', 1, 'Timeout of gateway ' || n % 5
+             from generate_series(1, 2500) n;
+             insert into postrider.job_history (id, finished_at, created_at, subscription_id,
+               attempt,
                extra_attempts, state, origin, priority, tenant, last_error, arguments)
-             select nextval('postrider.job_id_seq'), now(), now(), 1, 20, 0, 'discarded', 'enqueue', 2,
-               't' || n % 2, 'boom', '{\"n\": 1}' from generate_series(1, 2500) n;
+             select nextval('postrider.job_id_seq'), now(), now(), 1, 20, 0, 'discarded', 'enqueue',
+               2, 't' || n % 2, 'boom', '{\"n\": 1}' from generate_series(1, 2500) n;
              select postrider.enqueue('other') from generate_series(1, 10)",
         )
         .await;
