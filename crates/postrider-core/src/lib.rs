@@ -17,6 +17,8 @@ mod glob;
 mod invalid;
 mod job;
 mod json;
+mod kind;
+mod new_job;
 mod outcome;
 mod policy;
 mod subscription;
@@ -31,8 +33,10 @@ pub use event_type::{EventType, Exposure, RESERVED_TYPE_PREFIX, TYPE_BYTES_MAX, 
 pub use glob::{Glob, Globs};
 pub use invalid::Invalid;
 pub use job::{JobState, Origin, Settled};
+pub use kind::Kind;
+pub use new_job::{ARGUMENTS_BYTES_MAX, NewJob, Unique};
 pub use outcome::{HandlerError, IntoOutcome, Outcome};
 pub use policy::{Policy, Priority};
-pub use subscription::{GLOBS_MAX, NAME_BYTES_MAX, SinkKind, Subscription};
+pub use subscription::{GLOBS_MAX, NAME_BYTES_MAX, SinkKind, Source, Subscription};
 /// The type of event ids, so that nobody has to match the version of its crate.
 pub use uuid::Uuid;

@@ -37,6 +37,28 @@ impl Priority {
             Self::Bulk => 4,
         }
     }
+
+    /// The word used in SQL, JSON and on the command line.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Normal => "normal",
+            Self::Low => "low",
+            Self::Bulk => "bulk",
+        }
+    }
+}
+
+impl std::str::FromStr for Priority {
+    type Err = Invalid;
+
+    fn from_str(word: &str) -> Result<Self, Invalid> {
+        let all = [Self::High, Self::Normal, Self::Low, Self::Bulk];
+        all.into_iter().find(|priority| priority.as_str() == word).ok_or_else(|| {
+            Invalid::new("priority", format!("`{word}` is none of high, normal, low, bulk"))
+        })
+    }
 }
 
 /// How the jobs of a subscription are run.

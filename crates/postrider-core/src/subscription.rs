@@ -63,6 +63,17 @@ impl SinkKind {
     }
 }
 
+/// Where the jobs of a subscription come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// The relay makes them for events that match.
+    #[default]
+    Events,
+    /// Applications enqueue them: the subscription is a kind of jobs.
+    Enqueue,
+}
+
 impl std::str::FromStr for SinkKind {
     type Err = Invalid;
 
@@ -97,8 +108,11 @@ impl std::str::FromStr for SinkKind {
 pub struct Subscription {
     /// The unique name, such as `search.index`: letters, digits, `.`, `_`, `-`; at most 128 bytes.
     pub name: String,
-    /// The types it wants, 1 to 100 globs.
+    /// The types it wants, 1 to 100 globs; none for a kind of jobs.
     pub globs: Globs,
+    /// Where its jobs come from. Defaults to events.
+    #[serde(default)]
+    pub source: Source,
     /// The tenant whose events it gets. Defaults to none, which means all.
     #[serde(default)]
     pub tenant: Option<String>,
@@ -137,6 +151,7 @@ impl Subscription {
         let subscription = Self {
             name: name.into(),
             globs: Globs::parse(globs)?,
+            source: Source::Events,
             tenant: None,
             filter: None,
             sink: SinkKind::Handler,
@@ -154,8 +169,14 @@ impl Subscription {
     /// [`Invalid`] for the first field that breaks a rule.
     pub fn check(&self) -> Result<(), Invalid> {
         check_name("name", &self.name)?;
-        if self.globs.is_empty() || self.globs.len() > GLOBS_MAX {
-            return Err(Invalid::new("globs", "a subscription has 1 to 100 globs"));
+        match self.source {
+            Source::Events if self.globs.is_empty() || self.globs.len() > GLOBS_MAX => {
+                return Err(Invalid::new("globs", "a subscription has 1 to 100 globs"));
+            }
+            Source::Enqueue if !self.globs.is_empty() => {
+                return Err(Invalid::new("globs", "a kind of jobs has none"));
+            }
+            Source::Events | Source::Enqueue => {}
         }
         if self.version < 1 {
             return Err(Invalid::new("version", "is below 1"));

@@ -12,6 +12,7 @@ mod fail;
 mod jobs;
 mod migrate;
 mod output;
+mod periodic;
 mod record;
 mod serve;
 mod signals;
@@ -85,9 +86,12 @@ enum Command {
     /// List events, look at one, requeue or skip a poisoned one.
     #[command(subcommand)]
     Events(events::Command),
-    /// List jobs, look at one, retry or cancel it.
+    /// List jobs, look at one, retry or cancel it or many; enqueue jobs and declare their kinds.
     #[command(subcommand)]
     Jobs(jobs::Command),
+    /// Declare, list, pause, resume, run and delete periodic jobs.
+    #[command(subcommand)]
+    Periodic(periodic::Command),
     /// Look for everything that keeps Postrider from doing well.
     Doctor(doctor::Args),
     /// Print completions for a shell.
@@ -158,6 +162,7 @@ async fn dispatch(command: Command, context: &Context) -> Result<ExitCode, Failu
         Command::Tail(args) => Box::pin(tail::run(args, context)).await,
         Command::Events(command) => events::run(command, context).await,
         Command::Jobs(command) => jobs::run(command, context).await,
+        Command::Periodic(command) => periodic::run(command, context).await,
         Command::Doctor(args) => doctor::run(args, context).await,
     }
 }

@@ -19,9 +19,12 @@
 //! # }
 //! ```
 
+mod bulk;
 mod doctor;
 mod events;
 mod jobs;
+mod kinds;
+pub(crate) mod periodic;
 mod subscriptions;
 mod types;
 
@@ -29,12 +32,15 @@ use std::fmt;
 
 use serde::Serialize;
 
+pub use bulk::{BulkAction, BulkProgress, JobSelection};
 pub use doctor::{Finding, Level, Limits, Report, examine};
 pub use events::{
     EventDetail, EventFilter, EventJob, EventRef, EventState, EventSummary, FanoutFailure,
     Requeued, Skipped,
 };
 pub use jobs::{Cancelled, JobAttempt, JobDetail, JobFilter, JobSummary, JobView, Retried};
+pub use kinds::KindDeclared;
+pub use periodic::{PeriodicDeclared, PeriodicInfo, PeriodicRun};
 pub use subscriptions::{Lag, SubscriptionInfo};
 pub use types::{Declaration, DeclaredType, TypeInfo};
 

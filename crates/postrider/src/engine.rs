@@ -16,9 +16,11 @@ mod builder;
 mod due;
 mod handler;
 mod health;
+mod job;
 mod listener;
 mod maintenance;
 mod neighbours;
+mod periodic;
 mod relay;
 mod running;
 mod session;
@@ -26,10 +28,11 @@ mod settle;
 mod wake;
 mod worker;
 
-pub use await_handled::Awaited;
+pub use await_handled::{Awaited, JobEnd};
 pub use builder::EngineBuilder;
 pub use handler::Delivery;
 pub use health::{Health, Part, Trouble};
+pub use job::Job;
 pub use running::Handle;
 
 /// How many jobs of one queue a process runs at once unless told otherwise.

@@ -15,6 +15,8 @@ pub enum ErrorKind {
     Invalid,
     /// The event's type was never declared.
     UndeclaredType,
+    /// The job's kind was never declared.
+    UndeclaredKind,
     /// The payload is over the limit.
     TooLarge,
     /// The id was recorded before with other content.
@@ -64,6 +66,7 @@ impl ErrorKind {
         match self {
             Self::Invalid
             | Self::UndeclaredType
+            | Self::UndeclaredKind
             | Self::TooLarge
             | Self::IdTaken
             | Self::Stale
@@ -206,8 +209,11 @@ fn kind_of_sqlstate(sqlstate: Option<&str>) -> ErrorKind {
         Some("PR004") => ErrorKind::IdTaken,
         Some("PR005") => ErrorKind::Stale,
         Some("PR006") => ErrorKind::Bug,
+        Some("PR007") => ErrorKind::UndeclaredKind,
         // Text or JSON that PostgreSQL cannot hold: NUL, lone surrogates, numbers out of range.
-        Some("22P02" | "22P05" | "22021" | "22003" | "22032" | "2203G") => ErrorKind::Invalid,
+        Some(
+            "22P02" | "22P05" | "22021" | "22003" | "22007" | "22008" | "22015" | "22032" | "2203G",
+        ) => ErrorKind::Invalid,
         Some("28000" | "28P01" | "3D000" | "42501") => ErrorKind::Configuration,
         Some("3F000" | "42P01" | "42883" | "42704") => ErrorKind::Schema,
         // The server ended a transaction that fell silent, and the connection with it.

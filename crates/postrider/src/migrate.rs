@@ -16,15 +16,19 @@ struct Migration {
     text: &'static str,
 }
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "core",
-    text: include_str!("../sql/migrations/0001_core.sql"),
-}];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "core", text: include_str!("../sql/migrations/0001_core.sql") },
+    Migration {
+        version: 2,
+        name: "application_jobs",
+        text: include_str!("../sql/migrations/0002_application_jobs.sql"),
+    },
+];
 
 /// The functions, replaced as a whole.
 const FUNCTIONS: &[&str] = &[
     include_str!("../sql/functions/record.sql"),
+    include_str!("../sql/functions/enqueue.sql"),
     include_str!("../sql/functions/settle.sql"),
     include_str!("../sql/functions/wake.sql"),
     include_str!("../sql/functions/maintenance.sql"),
@@ -32,11 +36,11 @@ const FUNCTIONS: &[&str] = &[
 
 /// Counts changes of [`FUNCTIONS`]: raise it with every change, so that an older program does not
 /// put its own back.
-const FUNCTIONS_REVISION: i32 = 1;
+const FUNCTIONS_REVISION: i32 = 2;
 
 /// The text of [`FUNCTIONS`] at this revision, as [`crate::schema::fnv1a`] hashes it.
 #[cfg(test)]
-const FUNCTIONS_HASH: u64 = 0x8bbc_b2e9_5198_028b;
+const FUNCTIONS_HASH: u64 = 0x5e1f_9163_04b4_2f5c;
 
 /// How many days of partitions are made ahead.
 pub(crate) const PARTITION_DAYS_AHEAD: i32 = 7;

@@ -1,4 +1,4 @@
-//! Recording: an event is written in the caller's transaction, with any driver.
+//! Recording: an event is written in the caller's transaction, with any driver; so is a job.
 //!
 //! What it is: a thin wrapper of the SQL functions `record`, `record_many` and `complete`. The
 //! functions are the contract; the wrapper adds types.
@@ -10,6 +10,7 @@
 //! Invariants: one round trip for a call; nothing is cached between calls; every driver passes the
 //! same texts, so every driver writes the same rows.
 
+mod enqueue;
 mod transaction;
 
 #[cfg(feature = "diesel-async")]
@@ -27,6 +28,7 @@ use postrider_core::{NewEvent, Payload, TypeName, Uuid};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+pub use enqueue::{Enqueued, JobArguments};
 pub use transaction::{Transaction, TransactionError};
 
 use crate::{Error, ErrorKind, Schema};
@@ -92,6 +94,8 @@ pub struct Recorder {
     record: String,
     record_many: String,
     complete: String,
+    enqueue: String,
+    enqueue_many: String,
 }
 
 impl Default for Recorder {
@@ -109,6 +113,8 @@ impl Recorder {
             record: schema.render(include_str!("../sql/calls/record.sql")),
             record_many: schema.render(include_str!("../sql/calls/record_many.sql")),
             complete: schema.render(include_str!("../sql/calls/complete.sql")),
+            enqueue: schema.render(include_str!("../sql/calls/enqueue.sql")),
+            enqueue_many: schema.render(include_str!("../sql/calls/enqueue_many.sql")),
         }
     }
 
@@ -269,7 +275,7 @@ fn batch_json(events: &[NewEvent]) -> Result<String, Error> {
 
 fn to_json<T: Serialize>(value: &T) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|error| {
-        Error::new(ErrorKind::Invalid, "the event cannot be written as JSON").with_source(error)
+        Error::new(ErrorKind::Invalid, "it cannot be written as JSON").with_source(error)
     })
 }
 

@@ -43,8 +43,23 @@ macro_rules! statements {
 
 statements! {
     bell_ring: ["bell_ring"] (TEXT);
+    bulk_cancel: ["bulk_unfinished", "bulk_cancel"]
+        (INT8, INT8, INT8, INT8, TEXT, TEXT, TEXT, TIMESTAMPTZ, TEXT_ARRAY, TIMESTAMPTZ);
+    bulk_count_finished: ["bulk_finished", "bulk_count"]
+        (INT8, INT8, INT8, INT8, TEXT, TEXT, TEXT, TIMESTAMPTZ, TEXT_ARRAY, TIMESTAMPTZ);
+    bulk_count_unfinished: ["bulk_unfinished", "bulk_count"]
+        (INT8, INT8, INT8, INT8, TEXT, TEXT, TEXT, TIMESTAMPTZ, TEXT_ARRAY, TIMESTAMPTZ);
+    bulk_hurry: ["bulk_unfinished", "bulk_hurry"]
+        (INT8, INT8, INT8, INT8, TEXT, TEXT, TEXT, TIMESTAMPTZ, TEXT_ARRAY, TIMESTAMPTZ);
+    bulk_move: ["bulk_unfinished", "bulk_move"]
+        (INT8, INT8, INT8, INT8, TEXT, TEXT, TEXT, TIMESTAMPTZ, TEXT_ARRAY, TIMESTAMPTZ);
+    bulk_purge: ["bulk_finished", "bulk_purge"]
+        (INT8, INT8, INT8, INT8, TEXT, TEXT, TEXT, TIMESTAMPTZ, TEXT_ARRAY, TIMESTAMPTZ);
+    bulk_revive: ["bulk_finished", "bulk_revive"]
+        (INT8, INT8, INT8, INT8, TEXT, TEXT, TEXT, TIMESTAMPTZ, TEXT_ARRAY, TIMESTAMPTZ);
     claims_return: ["claims_return"] (UUID, INT8_ARRAY, INT8);
     claim_jobs: ["claim_jobs"] (UUID, INT4_ARRAY, INT8, INT8, TIMESTAMPTZ_ARRAY);
+    clock: ["clock"] (INT8);
     fanout_batch: ["fanout_claim", "fanout_jobs"] (INT8, INT4, INT8);
     fanout_one: ["fanout_retry_claim", "fanout_jobs"] (INT8, INT4, INT8);
     deleted_cancel: ["deleted_cancel"] (INT8, INT8);
@@ -65,6 +80,16 @@ statements! {
     rescue_jobs: ["rescue_jobs"] (INT4, INT8);
     partitions_make: ["partitions_make"] (INT4, INT8);
     partitions_old: ["partitions_old"] (INT8);
+    periodic_delete: ["periodic_delete"] (TEXT);
+    periodic_due: ["periodic_due"] (INT8);
+    periodic_fire: ["periodic_fire"] (INT4, TIMESTAMPTZ, TIMESTAMPTZ_ARRAY, TIMESTAMPTZ, INT8);
+    periodic_list: ["periodic_list"] (TEXT);
+    periodic_note: ["periodic_note"] ();
+    periodic_pause: ["periodic_pause"] (TEXT);
+    periodic_put: ["periodic_put"]
+        (TEXT, TEXT, TEXT, TEXT, JSONB, INT2, TEXT, INT4, INT4, TIMESTAMPTZ, INT8);
+    periodic_resume: ["periodic_resume"] (TEXT, TIMESTAMPTZ);
+    periodic_run: ["periodic_run"] (TEXT, INT8);
     record_key_forget: ["record_key_forget"] (INT8, INT8);
     registration_put: ["registration_put"] (UUID, INT4, TEXT_ARRAY);
     route_clear: ["route_clear"] (TEXT_ARRAY, INT4_ARRAY);
@@ -113,11 +138,14 @@ statements! {
     event_skip: ["event_skip"] (INT8, INT8);
     job_attempts: ["job_attempts"] (INT8, INT8);
     job_cancel: ["job_cancel"] (INT8, TEXT, INT8);
+    job_end: ["job_end"] (INT8);
     job_hurry: ["job_hurry"] (INT8, INT8);
+    job_last_id: ["job_last_id"] ();
     job_one: ["job_one", "job_page"] (INT8, INT8);
     job_page: ["job_list", "job_page"] (INT8, INT8, TEXT_ARRAY, TEXT, BOOL, TEXT, TEXT, TEXT, INT8);
     job_revive: ["job_revive"] (INT8, INT8);
     subscription_lag: ["subscription_lag"] (INT8, INT8);
+    unique_key_forget: ["unique_key_forget"] (INT8, INT8);
     type_declare: ["type_declare"] (TEXT_ARRAY, TEXT_ARRAY, TEXT_ARRAY, INT4_ARRAY);
     type_list: ["type_list"] ();
 }

@@ -7,10 +7,12 @@ mod admin_doctor;
 mod admin_events;
 mod admin_jobs;
 mod admin_subscriptions;
+mod bulk;
 mod housekeeping;
 mod jobs;
 mod link;
 mod privileges;
+mod periodic;
 mod relay;
 mod routing;
 mod sessions;
@@ -26,9 +28,12 @@ use tokio_postgres::{GenericClient as _, Row};
 pub(crate) use admin_doctor::{
     Backlog, Connections, Holder, Lacking, NetRows, ServerLook, SessionLook, SessionState, Vacuumed,
 };
-pub(crate) use jobs::{Claimed, Ended, PendingAgain, Terms};
 use link::Home;
 pub(crate) use link::{Connection, Link, LinkTransaction};
+pub(crate) use admin_jobs::FoundJob;
+pub(crate) use bulk::Jobs;
+pub(crate) use jobs::{Claimed, Ended, Found, PendingAgain, Terms};
+pub(crate) use periodic::{DuePeriodic, Fired};
 pub(crate) use relay::{Failure, Fanned, FloorLook};
 pub(crate) use routing::{StoredSubscription, StoredType};
 

@@ -262,7 +262,7 @@ fn parse_seq(text: &str) -> Result<i64, &'static str> {
 }
 
 /// Reads a span before now, or a time.
-fn parse_since(text: &str) -> Result<OffsetDateTime, String> {
+pub(super) fn parse_since(text: &str) -> Result<OffsetDateTime, String> {
     if let Ok(span) = super::subscriptions::parse_span(text) {
         return Ok(OffsetDateTime::now_utc() - span);
     }

@@ -1,7 +1,11 @@
-//! `postrider jobs`: list, look at one, retry or cancel it.
+//! `postrider jobs`: list, look at one, retry or cancel it or many, enqueue.
 //!
 //! How it fails: exit code 1 for a job that is not there or not in a state for it. Invariant: a
 //! page ends with the way to the next.
+
+mod bulk;
+mod enqueue;
+mod kinds;
 
 use std::process::ExitCode;
 
@@ -53,6 +57,16 @@ pub(super) enum Command {
     /// Call a job off.
     #[command(after_help = CANCEL_HELP)]
     Cancel(JobArgs),
+    /// Retry, cancel, move or purge many jobs at once.
+    #[command(subcommand)]
+    Bulk(bulk::Command),
+    /// Enqueue a job of a declared kind.
+    Enqueue(enqueue::Args),
+    /// List the kinds of jobs with what waits of each.
+    #[command(after_help = kinds::LIST_HELP)]
+    Kinds,
+    /// Declare a kind of jobs, so that jobs of it can be enqueued.
+    Declare(kinds::DeclareArgs),
 }
 
 /// Which job.
@@ -94,6 +108,10 @@ pub(super) async fn run(command: Command, context: &Context) -> Result<ExitCode,
         Command::Show(JobArgs { id }) => show(id, context).await,
         Command::Retry(JobArgs { id }) => retry(id, context).await,
         Command::Cancel(JobArgs { id }) => cancel(id, context).await,
+        Command::Bulk(command) => bulk::run(command, context).await,
+        Command::Enqueue(args) => enqueue::run(args, context).await,
+        Command::Kinds => kinds::list(context).await,
+        Command::Declare(args) => kinds::declare(args, context).await,
     }
 }
 
@@ -192,6 +210,12 @@ fn told(detail: &JobDetail, output: Output) -> String {
         ("origin", job.origin.clone()),
         ("tenant", safe(&job.tenant)),
         ("event", event),
+        (
+            "arguments",
+            safe(detail.arguments.as_deref().map_or("", serde_json::value::RawValue::get)),
+        ),
+        ("key", safe(detail.key.as_deref().unwrap_or_default())),
+        ("tick", time_or_none(detail.tick_at)),
         ("tries", tries(job)),
         ("created", time(job.created_at)),
         ("due", if is_final { String::new() } else { time_or_none(job.due_at) }),

@@ -125,7 +125,7 @@ fn event(args: &Args) -> Result<NewEvent, Failure> {
 }
 
 /// Reads `--data`: JSON, `@FILE`, or `-`.
-fn data(given: &str) -> Result<Box<RawValue>, Failure> {
+pub(super) fn data(given: &str) -> Result<Box<RawValue>, Failure> {
     let text = if given == "-" {
         let mut text = String::new();
         let read = std::io::stdin().read_to_string(&mut text);

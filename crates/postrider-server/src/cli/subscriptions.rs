@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use postrider::admin::SubscriptionInfo;
-use postrider::{Backoff, Policy, Priority, Subscription};
+use postrider::{Backoff, Policy, Priority, Source, Subscription};
 use serde::Serialize;
 
 use super::context::{self, Context};
@@ -231,14 +231,16 @@ fn notes(info: &SubscriptionInfo) -> Vec<String> {
             "{name}: declares {declared}; another live process still registers the rest"
         ));
     }
-    if info.types.is_empty() && info.left_out.is_empty() {
+    if info.declared.source == Source::Enqueue {
+        notes.push(format!("{name}: a kind of jobs, which are enqueued"));
+    } else if info.types.is_empty() && info.left_out.is_empty() {
         notes.push(format!("{name}: matches no declared type"));
     }
     notes
 }
 
 /// Reads `5s,5m,2h` or `2s..6h`.
-fn parse_backoff(text: &str) -> Result<Backoff, String> {
+pub(super) fn parse_backoff(text: &str) -> Result<Backoff, String> {
     let backoff = match text.split_once("..") {
         Some((first, longest)) => Backoff::exponential(parse_span(first)?, parse_span(longest)?),
         None => Backoff::list(text.split(',').map(parse_span).collect::<Result<Vec<_>, _>>()?),

@@ -5,6 +5,7 @@
 mod administration;
 mod doctor;
 mod fails;
+mod jobs;
 mod migrate;
 mod program;
 mod record;

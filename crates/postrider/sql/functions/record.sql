@@ -23,13 +23,15 @@ create or replace function {schema}.nearest_types(wanted text) returns text
 $$;
 
 -- Raises an error of Postrider's own: PR001 undeclared type, PR002 invalid input, PR003 too large,
--- PR004 id taken, PR005 stale lease, PR006 broken invariant. The code is repeated as the name of a
+-- PR004 id taken, PR005 stale lease, PR006 broken invariant, PR007 undeclared kind. The code is repeated as the name of a
 -- constraint, because diesel passes that on and no SQLSTATE.
 create or replace function {schema}.refuse(
   code text, field text, problem text, hint text default null, batch_position integer default null)
   returns void language plpgsql as $$
 begin
-  problem := coalesce('event ' || batch_position || ' of the batch: ', '') || problem;
+  -- The places of jobs are counted below zero.
+  problem := coalesce(case when batch_position < 0 then 'job ' || -batch_position
+    else 'event ' || batch_position end || ' of the batch: ', '') || problem;
   if hint is null then
     raise exception using errcode = code, message = problem, column = field, constraint = code;
   end if;

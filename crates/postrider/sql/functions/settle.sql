@@ -7,11 +7,12 @@ begin
     delete from {schema}.job j where j.id = $1 and j.lease_token = $2 returning j.*)
   insert into {schema}.job_history
     (id, event_seq, event_occurred_at, finished_at, started_at, created_at, session_id,
-     subscription_id, attempt, extra_attempts, state, origin, priority, tenant, last_error, output)
+     subscription_id, attempt, extra_attempts, state, origin, priority, tenant, last_error, output,
+     arguments, key, tick_at)
   select gone.id, gone.event_seq, gone.event_occurred_at, clock_timestamp(), gone.started_at,
          gone.created_at, (select l.session_id from {schema}.lease l where l.token = $2),
          gone.subscription_id, gone.attempt, gone.extra_attempts, 'completed', gone.origin,
-         gone.priority, gone.tenant, gone.last_error, $3
+         gone.priority, gone.tenant, gone.last_error, $3, gone.arguments, gone.key, gone.tick_at
   from gone;
   if not found then
     perform {schema}.refuse('PR005', 'token',

@@ -74,7 +74,7 @@ select (select count(*) from taken) as events,
   (select jsonb_object_agg(subscription_id, last_error) from failed_filters) as filter_errors,
   case when exists (select from taken) and pg_notification_queue_usage() < 0.5
        then pg_notify({channel}, 'fanned') end,
-  (select {schema}.refuse('PR007', 'type', 'types must be declared first', to_json(array_agg(distinct f.type))::text)
+  (select {schema}.refuse('PR008', 'type', 'types must be declared first', to_json(array_agg(distinct f.type))::text)
     from fact f
     where not exists (select from wanted w where w.seq = f.seq)
       and not exists (select from {schema}.event_type t where t.type = f.type)

@@ -14,10 +14,11 @@ with held as materialized (
 ), kept as (
   insert into {schema}.job_history
     (id, event_seq, event_occurred_at, finished_at, started_at, created_at, subscription_id,
-     attempt, extra_attempts, state, origin, priority, tenant, last_error)
+     attempt, extra_attempts, state, origin, priority, tenant, last_error,
+     arguments, key, tick_at)
   select g.id, g.event_seq, g.event_occurred_at, now() + $3 * interval '1 microsecond', null,
     g.created_at, g.subscription_id, g.attempt, g.extra_attempts, 'cancelled', g.origin,
-    g.priority, g.tenant, coalesce(g.last_error, $2)
+    g.priority, g.tenant, coalesce(g.last_error, $2), g.arguments, g.key, g.tick_at
   from gone g
 )
 select h.state::text as was from held h

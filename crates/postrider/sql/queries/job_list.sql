@@ -9,7 +9,8 @@ with interest as materialized (
   select j.id, j.event_seq, j.event_occurred_at, j.state, j.due_at, j.started_at,
     null::timestamptz as finished_at, j.created_at, j.subscription_id, j.attempt, j.extra_attempts,
     j.origin, j.priority, j.tenant, j.last_error, null::jsonb as output, j.cancel_requested_at,
-    (select l.session_id from {schema}.lease l where l.token = j.lease_token) as session_id
+    (select l.session_id from {schema}.lease l where l.token = j.lease_token) as session_id,
+    j.arguments, j.key, j.tick_at
   from {schema}.job j
   where ($2 is null or j.id < $2) and ($3 is null or j.state::text = any($3))
     and ($4 is null or $4 = 'later' and j.due_at > now() + $1 * interval '1 microsecond'
@@ -21,7 +22,7 @@ with interest as materialized (
   select h.id, h.event_seq, h.event_occurred_at, h.state, null::timestamptz as due_at, h.started_at,
     h.finished_at, h.created_at, h.subscription_id, h.attempt, h.extra_attempts, h.origin,
     h.priority, h.tenant, h.last_error, h.output, null::timestamptz as cancel_requested_at,
-    h.session_id
+    h.session_id, h.arguments, h.key, h.tick_at
   from {schema}.job_history h
   where ($2 is null or h.id < $2)
     and ($3 is null or h.state = any(($3::text[])::{schema}.job_state[]))

@@ -7,7 +7,7 @@ select p.id, p.state::text as state,
   p.origin::text as origin, p.tenant, p.priority, p.attempt,
   least(s.max_attempts::bigint + p.extra_attempts, 2147483647)::integer as attempts_max, p.created_at, p.due_at, p.started_at,
   p.finished_at, p.cancel_requested_at, p.event_seq, p.event_occurred_at, e.id as event_id,
-  e.type as event_type, e.subject, p.last_error, p.output, coalesce(o.name, p.session_id::text) as worker
+  e.type as event_type, e.subject, p.last_error, p.output, p.arguments, p.key, p.tick_at, coalesce(o.name, p.session_id::text) as worker
 from page p
 join {schema}.subscription s on s.id = p.subscription_id
 left join {schema}.session o on o.id = p.session_id

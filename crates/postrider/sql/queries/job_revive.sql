@@ -16,9 +16,9 @@ with fact as materialized (
   returning h.*, s.max_attempts
 )
 insert into {schema}.job (id, event_seq, event_occurred_at, due_at, created_at, subscription_id,
-  attempt, extra_attempts, origin, priority, tenant, last_error)
+  attempt, extra_attempts, origin, priority, tenant, last_error, arguments, key, tick_at)
 select g.id, g.event_seq, g.event_occurred_at, now() + $2 * interval '1 microsecond', g.created_at,
   g.subscription_id, g.attempt, greatest(g.extra_attempts, g.attempt - g.max_attempts + 1), g.origin,
-  g.priority, g.tenant, g.last_error
+  g.priority, g.tenant, g.last_error, g.arguments, g.key, g.tick_at
 from gone g
 returning id

@@ -40,10 +40,12 @@ with dead as materialized (
 ), kept as (
   insert into {schema}.job_history
     (id, event_seq, event_occurred_at, finished_at, started_at, created_at, session_id,
-     subscription_id, attempt, extra_attempts, state, origin, priority, tenant, last_error)
+     subscription_id, attempt, extra_attempts, state, origin, priority, tenant, last_error,
+     arguments, key, tick_at)
   select g.id, g.event_seq, g.event_occurred_at, now() + $2 * interval '1 microsecond', g.started_at,
     g.created_at, g.session_id, g.subscription_id, g.attempt, g.extra_attempts,
-    g.final_state::{schema}.job_state, g.origin, g.priority, g.tenant, g.error
+    g.final_state::{schema}.job_state, g.origin, g.priority, g.tenant, g.error, g.arguments, g.key,
+    g.tick_at
   from gone g
 ), logged as (
   insert into {schema}.job_attempt

@@ -1,5 +1,5 @@
 -- Every live subscription, by name, with the globs that live sessions register for it.
-select s.id, s.name, s.globs, s.declared_globs, s.tenant, s.filter::text as filter, s.sink,
+select s.id, s.name, s.source, s.globs, s.declared_globs, s.tenant, s.filter::text as filter, s.sink,
   s.coalesces, s.queue, s.max_attempts, s.backoff, s.timeout_ms, s.priority, s.version, s.created_at,
   s.created_routing_version, s.paused_at, s.filter_error, s.filter_error_at,
   array(

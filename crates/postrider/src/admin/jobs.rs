@@ -13,6 +13,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{Admin, EventRef, Page, check_limit};
+use crate::store::FoundJob;
 use crate::{Error, Event, Invalid, JobState};
 
 /// Where a job stands, as people see it: a pending job with a due time in the future is scheduled
@@ -173,6 +174,13 @@ pub struct JobDetail {
     /// What a list shows.
     #[serde(flatten)]
     pub summary: JobSummary,
+    /// What it was enqueued with; `None` for a delivery.
+    pub arguments: Option<Box<RawValue>>,
+    /// What it is about, for an enqueued job that says so.
+    pub key: Option<String>,
+    /// The tick of the periodic job that enqueued it.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub tick_at: Option<OffsetDateTime>,
     /// What its handler left, once it is completed.
     pub output: Option<Box<RawValue>>,
     /// The attempts in order, the newest 1,000 at most; the last one runs or completed the job, or
@@ -252,7 +260,8 @@ impl Admin {
     /// # Errors
     /// [`crate::ErrorKind::Database`] or [`crate::ErrorKind::Unreachable`].
     pub async fn job(&self, id: i64) -> Result<Option<JobDetail>, Error> {
-        let Some((summary, output)) = self.store.find_job(id).await? else { return Ok(None) };
+        let Some(found) = self.store.find_job(id).await? else { return Ok(None) };
+        let FoundJob { summary, output, arguments, key, tick_at } = found;
         let mut attempts = self.store.job_attempts(id).await?;
         attempts.extend(last_attempt(&summary));
         let event = match summary.event_seq {
@@ -262,7 +271,7 @@ impl Admin {
             },
             None => None,
         };
-        Ok(Some(JobDetail { summary, output, attempts, event }))
+        Ok(Some(JobDetail { summary, arguments, key, tick_at, output, attempts, event }))
     }
 
     /// Makes a waiting job due now, or brings a discarded or cancelled one back with at least one
@@ -277,7 +286,8 @@ impl Admin {
         if self.store.revive_job(id).await? {
             return Ok(Retried::Revived);
         }
-        let Some((job, _)) = self.store.find_job(id).await? else { return Ok(Retried::NotFound) };
+        let Some(found) = self.store.find_job(id).await? else { return Ok(Retried::NotFound) };
+        let job = found.summary;
         Ok(match job.state.stored() {
             JobState::Discarded | JobState::Cancelled if job.subscription_deleted => {
                 Retried::SubscriptionDeleted
@@ -300,8 +310,9 @@ impl Admin {
             None => {}
         }
         let found = self.store.find_job(id).await?;
-        Ok(found
-            .map_or(Cancelled::NotFound, |(job, _)| Cancelled::AlreadyFinished(job.state.stored())))
+        Ok(found.map_or(Cancelled::NotFound, |found| {
+            Cancelled::AlreadyFinished(found.summary.state.stored())
+        }))
     }
 }
 

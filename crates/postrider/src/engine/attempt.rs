@@ -10,14 +10,14 @@ use postrider_core::{HandlerError, IntoOutcome, Outcome};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinError;
 
-use super::handler::{Delivery, Handler, TransactionHandler};
+use super::handler::{Handler, TransactionHandler, Work};
 use crate::JobLease;
 use crate::store::{Store, Terms};
 
 /// What is needed to run one attempt.
 pub(crate) struct Attempt {
     pub(crate) handler: Handler,
-    pub(crate) delivery: Delivery,
+    pub(crate) work: Work,
     /// The policy in force when the job was claimed.
     pub(crate) terms: Arc<Terms>,
     /// How many attempts are left after this one.
@@ -66,14 +66,13 @@ pub(crate) fn start(
     finished: mpsc::UnboundedSender<Finished>,
     ended: mpsc::UnboundedSender<JobLease>,
 ) -> oneshot::Sender<()> {
-    let Attempt { handler, delivery, terms, attempts_left, unsettled, lease_jobs } = attempt;
-    let (lease, number) = (delivery.lease, delivery.attempt);
-    let completed = delivery.completed_mark();
+    let Attempt { handler, work, terms, attempts_left, unsettled, lease_jobs } = attempt;
+    let (number, lease, completed) = work.held();
     let timeout = terms.timeout;
     let mut running = match handler {
-        Handler::Plain(function) => tokio::spawn(async move { function(delivery).await }),
+        Handler::Plain(function) => tokio::spawn(async move { function(work).await }),
         Handler::InTransaction(function) => {
-            tokio::spawn(async move { in_transaction(&store, delivery, &*function).await })
+            tokio::spawn(async move { in_transaction(&store, work, &*function).await })
         }
     };
     let (stop, stopped) = oneshot::channel();
@@ -123,17 +122,13 @@ fn end_of(joined: Result<Outcome, JoinError>) -> End {
 }
 
 /// Runs a handler in a transaction of the engine, settles its job in it and commits.
-async fn in_transaction(
-    store: &Store,
-    delivery: Delivery,
-    function: &TransactionHandler,
-) -> Outcome {
-    let work = async {
+async fn in_transaction(store: &Store, work: Work, function: &TransactionHandler) -> Outcome {
+    let done = async {
         let mut link = store.connection().await?;
         // Unless everything is answered in the end, the connection does not go back to the pool.
         let client = link.lend();
         let transaction = client.transaction().await?;
-        let done = complete_in(&transaction, delivery, function).await;
+        let done = complete_in(&transaction, work, function).await;
         match done {
             Ok(()) => transaction.commit().await?,
             Err(error) => {
@@ -146,17 +141,17 @@ async fn in_transaction(
         link.is_given_back();
         Ok::<(), HandlerError>(())
     };
-    work.await.into_outcome()
+    done.await.into_outcome()
 }
 
 /// Runs a handler and settles its job in the transaction.
 async fn complete_in(
     transaction: &tokio_postgres::Transaction<'_>,
-    delivery: Delivery,
+    work: Work,
     function: &TransactionHandler,
 ) -> Result<(), HandlerError> {
-    let output = function(delivery.clone(), transaction).await?;
-    delivery.complete_with(&mut &*transaction, output.as_deref()).await?;
+    let output = function(work.clone(), transaction).await?;
+    work.complete_with(&mut &*transaction, output.as_deref()).await?;
     Ok(())
 }
 

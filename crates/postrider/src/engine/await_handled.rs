@@ -6,8 +6,11 @@
 
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_postgres::types::Json;
 use uuid::Uuid;
 
 use super::Handle;
@@ -25,7 +28,58 @@ pub enum Awaited<T> {
     TimedOut,
 }
 
+/// How a job ended.
+#[derive(Debug, Clone)]
+pub struct JobEnd {
+    /// The final state.
+    pub state: JobState,
+    /// What its handler left, where it completed and left something.
+    pub output: Option<Box<RawValue>>,
+    /// Why its last failed attempt failed.
+    pub last_error: Option<String>,
+}
+
+impl JobEnd {
+    /// The output as a type of yours.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] when there is none; [`ErrorKind::Invalid`] when it is of another
+    /// form.
+    pub fn output<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        let missing = || Error::new(ErrorKind::NotFound, "the job left no output");
+        let output = self.output.as_deref().ok_or_else(missing)?;
+        serde_json::from_str(output.get()).map_err(|error| {
+            Error::new(ErrorKind::Invalid, "the output is of another form").with_source(error)
+        })
+    }
+}
+
 impl Handle {
+    /// Waits until a job has ended, `timeout` at most. A job that a person brings back afterwards
+    /// has not ended any more.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`] when as many callers wait already as may; [`ErrorKind::NotFound`] when
+    /// the job is not there: its transaction was not committed, or it is over its retention.
+    pub async fn await_job(&self, id: i64, timeout: Duration) -> Result<Awaited<JobEnd>, Error> {
+        let _place = self.place()?;
+        let told = self.wakes.on_settled();
+        self.wait(told, timeout, || async move {
+            let rows = self.store.query(&self.store.statements.job_end, &[&id]).await?;
+            let row = rows.first().ok_or_else(|| {
+                Error::new(ErrorKind::NotFound, format!("there is no job {id}"))
+                    .with_hint("commit the transaction that enqueued it before you wait")
+            })?;
+            let word: &str = row.try_get("state")?;
+            let state = JobState::ALL.into_iter().find(|known| known.as_str() == word);
+            let Some(state) = state.filter(|state| state.is_final()) else { return Ok(None) };
+            let output: Option<Json<Box<RawValue>>> = row.try_get("output")?;
+            let output = output.map(|Json(output)| output);
+            Ok(Some(JobEnd { state, output, last_error: row.try_get("last_error")? }))
+        })
+        .await
+    }
+
     /// Waits until all of the events are fanned out, `timeout` at most.
     ///
     /// # Errors

@@ -6,18 +6,19 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
-use postrider_core::{EventType, HandlerError, IntoOutcome, Subscription};
+use postrider_core::{EventType, HandlerError, IntoOutcome, Kind, Subscription};
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::handler::{BoxFuture, Delivery, Handler};
+use super::job::Job;
 use super::relay::RelayConfig;
 use super::running::{self, Handle, Parts};
 use super::session::LEASE;
 use crate::store::Store;
-use crate::{Database, Error, ErrorKind, Schema, migrate};
+use crate::{Database, Error, ErrorKind, Periodic, Schema, admin, migrate};
 
 /// What the engine's own loops may hold at once: the relay's pass, a claim, a settle, the renewal
 /// of the lease, maintenance, and one for callers that wait or administer.
@@ -38,6 +39,7 @@ pub struct EngineBuilder {
     schema: Schema,
     types: Vec<EventType>,
     subscriptions: Vec<(Subscription, Handler)>,
+    periodic: Vec<Periodic>,
     queues: HashMap<String, usize>,
     name: Option<String>,
     relay: Option<RelayConfig>,
@@ -58,6 +60,7 @@ impl EngineBuilder {
             schema: Schema::default(),
             types: Vec::new(),
             subscriptions: Vec::new(),
+            periodic: Vec::new(),
             queues: HashMap::new(),
             name: None,
             relay: Some(RelayConfig {
@@ -135,7 +138,77 @@ impl EngineBuilder {
             + Sync
             + 'static,
     {
-        self.subscriptions.push((subscription, Handler::InTransaction(Arc::new(handler))));
+        self.subscriptions.push((subscription, Handler::in_transaction(handler)));
+        self
+    }
+
+    /// Handles the jobs of a kind with an async function, as [`EngineBuilder::subscribe`] does for
+    /// deliveries. The kind is declared at start.
+    ///
+    /// ```no_run
+    /// # fn example(builder: postrider::EngineBuilder) -> Result<(), postrider::Error> {
+    /// use postrider::{HandlerError, Job, JobArguments, Kind};
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct Receipt { order_id: i64 }
+    /// impl JobArguments for Receipt {
+    ///     const KIND: &'static str = "mail.receipt";
+    /// }
+    /// async fn send(job: Job<Receipt>) -> Result<(), HandlerError> {
+    ///     println!("a receipt for order {}", job.arguments.order_id);
+    ///     Ok(())
+    /// }
+    /// builder.handle(Kind::named(Receipt::KIND)?, send);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn handle<A, F, Fut>(mut self, kind: Kind<A>, handler: F) -> Self
+    where
+        A: DeserializeOwned,
+        F: Fn(Job<A>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: IntoOutcome> + Send + 'static,
+    {
+        self.subscriptions.push((kind.into_subscription(), Handler::job(handler)));
+        self
+    }
+
+    /// Handles the jobs of a kind inside a transaction of the engine, as
+    /// [`EngineBuilder::subscribe_in_transaction`] does for deliveries.
+    #[must_use]
+    pub fn handle_in_transaction<A, F>(mut self, kind: Kind<A>, handler: F) -> Self
+    where
+        A: DeserializeOwned,
+        F: for<'a> Fn(
+                Job<A>,
+                &'a tokio_postgres::Transaction<'a>,
+            ) -> BoxFuture<'a, Result<Option<Box<RawValue>>, HandlerError>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        self.subscriptions.push((kind.into_subscription(), Handler::job_in_transaction(handler)));
+        self
+    }
+
+    /// Declares a periodic job at start. Its kind must be declared by then: by
+    /// [`EngineBuilder::handle`] here, or by another program. Its jobs are enqueued by any process
+    /// that runs a relay.
+    ///
+    /// ```no_run
+    /// # fn example(builder: postrider::EngineBuilder) -> Result<(), postrider::Error> {
+    /// use postrider::{Job, Kind, Periodic};
+    /// let nightly = Periodic::new("report.nightly", "report.build", "30 2 * * *")?;
+    /// builder
+    ///     .handle(Kind::<serde_json::Value>::named("report.build")?, async |job: Job<_>| {
+    ///         println!("the report of {:?}", job.tick_at);
+    ///     })
+    ///     .periodic(nightly.time_zone("Europe/Berlin")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn periodic(mut self, periodic: Periodic) -> Self {
+        self.periodic.push(periodic);
         self
     }
 
@@ -273,6 +346,9 @@ impl EngineBuilder {
         let declared = store.declare(&self.types, &subscriptions, None).await?;
         for (name, glob) in &declared.unmatched {
             tracing::warn!(subscription = name, glob, "a glob matches no declared type");
+        }
+        for periodic in &self.periodic {
+            admin::periodic::declare(&store, periodic).await?;
         }
         running::start(Parts {
             store,

@@ -10,29 +10,69 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use postrider_core::{Event, HandlerError, IntoOutcome, Outcome};
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use tokio_postgres::Transaction as PgTransaction;
 
+use super::job::Job;
 use crate::{Error, JobLease, Recorder, Transaction};
 
 /// A future on the heap.
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// What a handler is to do.
+#[derive(Debug, Clone)]
+pub(crate) enum Work {
+    /// An event on its way to a subscription.
+    Delivery(Delivery),
+    /// A job that an application enqueued.
+    Job(Job<Box<RawValue>>),
+}
+
+impl Work {
+    /// The number of this attempt, the lease, and the mark that it was settled by the handler.
+    pub(crate) fn held(&self) -> (i32, JobLease, Arc<AtomicBool>) {
+        match self {
+            Self::Delivery(delivery) => {
+                (delivery.attempt, delivery.lease, Arc::clone(&delivery.completed))
+            }
+            Self::Job(job) => (job.attempt, job.lease, Arc::clone(&job.completed)),
+        }
+    }
+
+    /// Settles it inside `transaction`.
+    pub(crate) async fn complete_with<T: Transaction>(
+        &self,
+        transaction: &mut T,
+        output: Option<&RawValue>,
+    ) -> Result<(), Error> {
+        match self {
+            Self::Delivery(delivery) => delivery.complete_with(transaction, output).await,
+            Self::Job(job) => job.complete_with(transaction, output).await,
+        }
+    }
+}
+
 /// A handler without its types.
 #[derive(Clone)]
 pub(crate) enum Handler {
-    /// Gets the delivery and answers with an outcome.
-    Plain(Arc<dyn Fn(Delivery) -> BoxFuture<'static, Outcome> + Send + Sync>),
+    /// Gets the work and answers with an outcome.
+    Plain(Arc<dyn Fn(Work) -> BoxFuture<'static, Outcome> + Send + Sync>),
     /// Works in a transaction of the engine, which settles the job and commits.
     InTransaction(Arc<TransactionHandler>),
 }
 
+/// How a handler in a transaction of the engine ends: with an output, or an error.
+pub(crate) type InTransactionEnd = Result<Option<Box<RawValue>>, HandlerError>;
+
 /// The function of a handler that works in a transaction of the engine.
-pub(crate) type TransactionHandler = dyn for<'a> Fn(
-        Delivery,
-        &'a tokio_postgres::Transaction<'a>,
-    ) -> BoxFuture<'a, Result<Option<Box<RawValue>>, HandlerError>>
-    + Send
-    + Sync;
+pub(crate) type TransactionHandler =
+    dyn for<'a> Fn(Work, &'a PgTransaction<'a>) -> BoxFuture<'a, InTransactionEnd> + Send + Sync;
+
+/// The error for a row that was changed by hand so that it is not what its handler is for.
+fn misplaced(what: &str) -> HandlerError {
+    HandlerError::retry(format!("the job is no {what}, which its handler is for"))
+}
 
 impl Handler {
     /// Wraps an async function.
@@ -41,9 +81,57 @@ impl Handler {
         F: Fn(Delivery) -> Fut + Send + Sync + 'static,
         Fut: Future<Output: IntoOutcome> + Send + 'static,
     {
-        Self::Plain(Arc::new(move |delivery| {
-            let future = function(delivery);
-            Box::pin(async move { future.await.into_outcome() })
+        Self::Plain(Arc::new(move |work| match work {
+            Work::Delivery(delivery) => {
+                let future = function(delivery);
+                Box::pin(async move { future.await.into_outcome() })
+            }
+            Work::Job(_) => Box::pin(async { Err::<(), _>(misplaced("delivery")).into_outcome() }),
+        }))
+    }
+
+    /// Wraps a function that works in a transaction of the engine.
+    pub(crate) fn in_transaction<F>(function: F) -> Self
+    where
+        F: for<'a> Fn(Delivery, &'a PgTransaction<'a>) -> BoxFuture<'a, InTransactionEnd>
+            + Send
+            + Sync
+            + 'static,
+    {
+        Self::InTransaction(Arc::new(move |work, transaction| match work {
+            Work::Delivery(delivery) => function(delivery, transaction),
+            Work::Job(_) => Box::pin(async { Err(misplaced("delivery")) }),
+        }))
+    }
+
+    /// Wraps an async function over typed jobs.
+    pub(crate) fn job<A, F, Fut>(function: F) -> Self
+    where
+        A: DeserializeOwned,
+        F: Fn(Job<A>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: IntoOutcome> + Send + 'static,
+    {
+        Self::Plain(Arc::new(move |work| match typed(work) {
+            Ok(job) => {
+                let future = function(job);
+                Box::pin(async move { future.await.into_outcome() })
+            }
+            Err(error) => Box::pin(async { Err::<(), _>(error).into_outcome() }),
+        }))
+    }
+
+    /// Wraps a function over typed jobs that works in a transaction of the engine.
+    pub(crate) fn job_in_transaction<A, F>(function: F) -> Self
+    where
+        A: DeserializeOwned,
+        F: for<'a> Fn(Job<A>, &'a PgTransaction<'a>) -> BoxFuture<'a, InTransactionEnd>
+            + Send
+            + Sync
+            + 'static,
+    {
+        Self::InTransaction(Arc::new(move |work, transaction| match typed(work) {
+            Ok(job) => function(job, transaction),
+            Err(error) => Box::pin(async { Err(error) }),
         }))
     }
 
@@ -51,6 +139,16 @@ impl Handler {
     pub(crate) fn holds_connection(&self) -> bool {
         matches!(self, Self::InTransaction(_))
     }
+}
+
+/// The job with its arguments as the type that its handler takes. Arguments of another form are an
+/// error that is tried again: during a deployment another process may know them.
+fn typed<A: DeserializeOwned>(work: Work) -> Result<Job<A>, HandlerError> {
+    let Work::Job(job) = work else { return Err(misplaced("enqueued job")) };
+    let arguments = serde_json::from_str(job.arguments.get()).map_err(|error| {
+        HandlerError::retry(format!("the arguments are not those of `{}`: {error}", job.kind))
+    })?;
+    Ok(job.with(arguments))
 }
 
 /// One event on its way to one subscription, as its handler gets it.
@@ -118,10 +216,5 @@ impl Delivery {
         self.recorder.complete(transaction, self.lease, output).await?;
         self.completed.store(true, Ordering::Release);
         Ok(())
-    }
-
-    /// The mark that [`Delivery::complete`] was called, for the worker.
-    pub(crate) fn completed_mark(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.completed)
     }
 }

@@ -139,6 +139,14 @@ fn hear(notice: &Notice, wakes: &Wakes, on_duty: &AtomicBool) {
     match Word::parse(&notice.payload) {
         // Only the relay on duty sleeps on the bell; the others would only stand in its way.
         Some(Word::Owed) if on_duty.load(Ordering::Acquire) => wakes.relay.notify_one(),
+        // The relay wakes too, so that further writers stay silent for a while.
+        Some(Word::Enqueued) => {
+            wakes.work.notify_one();
+            if on_duty.load(Ordering::Acquire) {
+                wakes.relay.notify_one();
+            }
+        }
+        Some(Word::Due) => wakes.work.notify_one(),
         Some(Word::Fanned) => wakes.fanned(),
         Some(Word::Help) => wakes.relay.notify_one(),
         Some(Word::Changed) => wakes.everything(),

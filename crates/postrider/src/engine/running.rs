@@ -23,7 +23,7 @@ use super::relay::{Relay, RelayConfig};
 use super::session::{self, Kept};
 use super::wake::Wakes;
 use super::worker::{Registered, Stop, Worker, WorkerConfig};
-use super::{listener, maintenance};
+use super::{listener, maintenance, periodic};
 use crate::store::Store;
 use crate::{Database, Error, ErrorKind};
 
@@ -104,6 +104,10 @@ pub(crate) async fn start(parts: Parts) -> Result<Handle, Error> {
         tokio::spawn(maintenance::run_rescue(store.clone(), vitals.clone(), rest_stops.clone())),
         tokio::spawn(maintenance::run_housekeeping(store.clone(), vitals, rest_stops.clone())),
     ];
+    if parts.relay.is_some() {
+        let ticking = periodic::run(store.clone(), Arc::clone(&wakes), rest_stops.clone());
+        rest.push(tokio::spawn(ticking));
+    }
     if parts.listens {
         rest.push(tokio::spawn(listener::run(
             parts.sessions.clone(),
@@ -331,8 +335,9 @@ impl Handle {
     }
 
     /// Runs one round of maintenance now, with the engine's clock: takes jobs back from dead
-    /// processes, makes partitions, drops what is over its retention, cancels the jobs of deleted
-    /// subscriptions, forgets old ids. The engine does all this by itself every few minutes; tests
+    /// processes, enqueues the jobs of periodic jobs that are due, makes partitions, drops what
+    /// is over its retention, cancels the jobs of deleted subscriptions, forgets old ids. The
+    /// engine does all this by itself every few minutes; tests
     /// call it after [`Handle::advance_clock`], operators after a change of a retention.
     ///
     /// # Errors
@@ -340,7 +345,17 @@ impl Handle {
     /// steps before it stay done, and the engine tries again at its next turn.
     pub async fn maintain(&self) -> Result<(), Error> {
         maintenance::rescue(&self.store).await?;
+        periodic::look(&self.store, &self.wakes).await?;
         self.store.housekeeping().await
+    }
+
+    /// Enqueues the jobs of periodic jobs that are due now, with the engine's clock. Every process
+    /// that runs a relay does so once a second; tests call it after [`Handle::advance_clock`].
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Database`] or [`crate::ErrorKind::Unreachable`].
+    pub async fn enqueue_ticks(&self) -> Result<(), Error> {
+        periodic::look(&self.store, &self.wakes).await
     }
 
     /// Moves the engine's clock forward, for tests: what is due in the future becomes due now.

@@ -90,6 +90,10 @@ impl Wakes {
 pub(crate) enum Word {
     /// An event was recorded while a relay slept.
     Owed,
+    /// A job was enqueued while a relay slept.
+    Enqueued,
+    /// Jobs may have been enqueued in silence while the relay on duty was awake.
+    Due,
     /// A relay committed a fan-out.
     Fanned,
     /// The relay on duty has more than it can do.
@@ -105,6 +109,8 @@ impl Word {
     pub(crate) fn parse(payload: &str) -> Option<Self> {
         match payload {
             "owed" => Some(Self::Owed),
+            "enqueued" => Some(Self::Enqueued),
+            "due" => Some(Self::Due),
             "fanned" => Some(Self::Fanned),
             "help" => Some(Self::Help),
             "changed" => Some(Self::Changed),

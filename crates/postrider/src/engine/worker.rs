@@ -17,12 +17,13 @@ use uuid::Uuid;
 
 use super::attempt::{self, End, Finished};
 use super::due::Bounds;
-use super::handler::{Delivery, Handler};
+use super::handler::{Delivery, Handler, Work};
 use super::health::Part;
+use super::job::Job;
 use super::relay::jittered;
 use super::settle::Settler;
 use super::wake::Wakes;
-use crate::store::{Claimed, Store};
+use crate::store::{Claimed, Found, Store};
 use crate::{JobLease, Recorder};
 
 /// Most jobs of one claim: more would make the lease row and the transaction long.
@@ -264,8 +265,8 @@ impl Worker {
                 job.terms.max_attempts.saturating_add(job.extra_attempts).saturating_sub(attempt)
             }
         };
-        let event = match job.event {
-            Ok(event) => event,
+        let work = match job.found {
+            Ok(found) => self.work(found, &registered.name, job.attempt, lease, &job.origin),
             Err(error) => {
                 // The settler lives as long as the worker.
                 let _ = self.finished.send(Finished {
@@ -281,19 +282,10 @@ impl Worker {
                 return;
             }
         };
-        let is_replay = matches!(job.origin.as_str(), "replay" | "redeliver");
-        let delivery = Delivery::new(
-            event,
-            Arc::clone(&registered.name),
-            job.attempt,
-            is_replay,
-            lease,
-            Arc::clone(&self.recorder),
-        );
         let stop = attempt::start(
             attempt::Attempt {
                 handler: registered.handler,
-                delivery,
+                work,
                 terms: job.terms,
                 attempts_left,
                 unsettled,
@@ -304,6 +296,35 @@ impl Worker {
             self.ended_sender.clone(),
         );
         self.running.insert(lease.job_id, (lease, stop));
+    }
+
+    /// What the handler is given.
+    fn work(
+        &self,
+        found: Found,
+        name: &Arc<str>,
+        attempt: i32,
+        lease: JobLease,
+        origin: &str,
+    ) -> Work {
+        let (name, recorder) = (Arc::clone(name), Arc::clone(&self.recorder));
+        match found {
+            Found::Event(event) => {
+                let is_replay = matches!(origin, "replay" | "redeliver");
+                Work::Delivery(Delivery::new(event, name, attempt, is_replay, lease, recorder))
+            }
+            Found::Enqueued(job) => Work::Job(Job {
+                arguments: job.arguments,
+                kind: name,
+                tenant: job.tenant,
+                key: job.key,
+                tick_at: job.tick_at,
+                attempt,
+                lease,
+                recorder,
+                completed: Arc::default(),
+            }),
+        }
     }
 
     /// Stops the handlers of jobs that were called off.

@@ -4,12 +4,23 @@
 //! that holds the routing lock in share mode, since the retention of events relies on it.
 
 use serde_json::value::RawValue;
+use time::OffsetDateTime;
 use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 
 use super::{Param, Store};
 use crate::admin::{JobAttempt, JobFilter, JobSummary, JobView, PAGE_MAX};
 use crate::{Error, JobState};
+
+/// A job with what a list does not show.
+#[derive(Debug)]
+pub(crate) struct FoundJob {
+    pub(crate) summary: JobSummary,
+    pub(crate) output: Option<Box<RawValue>>,
+    pub(crate) arguments: Option<Box<RawValue>>,
+    pub(crate) key: Option<String>,
+    pub(crate) tick_at: Option<OffsetDateTime>,
+}
 
 impl Store {
     /// A page of jobs, newest first, and one more when there is another page.
@@ -37,16 +48,20 @@ impl Store {
         rows.iter().map(summary).collect()
     }
 
-    /// One job with its output.
-    pub(crate) async fn find_job(
-        &self,
-        id: i64,
-    ) -> Result<Option<(JobSummary, Option<Box<RawValue>>)>, Error> {
+    /// One job with what came of it.
+    pub(crate) async fn find_job(&self, id: i64) -> Result<Option<FoundJob>, Error> {
         let params: &[Param<'_>] = &[&self.clock.shift(), &id];
         let rows = self.query(&self.statements.job_one, params).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let output: Option<Json<Box<RawValue>>> = row.try_get("output")?;
-        Ok(Some((summary(row)?, output.map(|Json(output)| output))))
+        let arguments: Option<Json<Box<RawValue>>> = row.try_get("arguments")?;
+        Ok(Some(FoundJob {
+            summary: summary(row)?,
+            output: output.map(|Json(output)| output),
+            arguments: arguments.map(|Json(arguments)| arguments),
+            key: row.try_get("key")?,
+            tick_at: row.try_get("tick_at")?,
+        }))
     }
 
     /// The attempts of a job that did not complete it, in order: the newest, a page at most.

@@ -32,6 +32,7 @@ impl Store {
             ("deleted subscriptions", this.cancel_jobs_of_deleted().await.map(|_| ())),
             ("kept events", this.forget_kept_events().await),
             ("idempotency keys", this.forget_record_keys().await),
+            ("unique keys", this.forget_unique_keys().await),
             ("sessions", this.forget_sessions().await),
             ("globs", this.narrow_globs().await),
         ];
@@ -126,6 +127,17 @@ impl Store {
         while started.elapsed() < STEP_LIMIT {
             let params: &[super::Param<'_>] = &[&BATCH, &self.clock.shift()];
             if is_last(&self.query(&self.statements.record_key_forget, params).await?)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn forget_unique_keys(&self) -> Result<(), Error> {
+        let started = Instant::now();
+        while started.elapsed() < STEP_LIMIT {
+            let params: &[super::Param<'_>] = &[&BATCH, &self.clock.shift()];
+            if is_last(&self.query(&self.statements.unique_key_forget, params).await?)? {
                 break;
             }
         }

@@ -31,8 +31,26 @@ pub(crate) struct Claimed {
     /// When the job was due that this claim found first.
     pub(crate) head_due_at: OffsetDateTime,
     pub(crate) terms: Arc<Terms>,
-    /// The event, or why it cannot be read: that is this job's alone.
-    pub(crate) event: Result<Event, Error>,
+    /// What it is about, or why that cannot be read: that is this job's alone.
+    pub(crate) found: Result<Found, Error>,
+}
+
+/// What a claimed job is about.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// A delivery has an event.
+    Event(Event),
+    /// An enqueued job has arguments.
+    Enqueued(EnqueuedJob),
+}
+
+/// What an enqueued job has and a delivery has not.
+#[derive(Debug)]
+pub(crate) struct EnqueuedJob {
+    pub(crate) arguments: Box<RawValue>,
+    pub(crate) tenant: String,
+    pub(crate) key: Option<String>,
+    pub(crate) tick_at: Option<OffsetDateTime>,
 }
 
 /// The policy in force when a job was claimed.
@@ -192,8 +210,19 @@ fn claimed(row: &Row, terms: &Arc<Terms>) -> Result<Claimed, Error> {
         priority: row.try_get("priority")?,
         head_due_at: row.try_get("head_due_at")?,
         terms: Arc::clone(terms),
-        event: event(row),
+        found: found(row),
     })
+}
+
+fn found(row: &Row) -> Result<Found, Error> {
+    let arguments: Option<Json<Box<RawValue>>> = row.try_get("arguments")?;
+    let Some(Json(arguments)) = arguments else { return event(row).map(Found::Event) };
+    Ok(Found::Enqueued(EnqueuedJob {
+        arguments,
+        tenant: row.try_get("tenant")?,
+        key: row.try_get("key")?,
+        tick_at: row.try_get("tick_at")?,
+    }))
 }
 
 /// Reads an event from a row that names its columns as the table does, the id as `event_id`.

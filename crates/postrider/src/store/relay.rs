@@ -50,7 +50,7 @@ pub(crate) struct FloorLook {
 type FilterErrors = Json<Box<RawValue>>;
 
 /// The code of a fan-out that met types which must be declared first; its hint lists them.
-const UNDECLARED_TYPES: &str = "PR007";
+const UNDECLARED_TYPES: &str = "PR008";
 
 const BEGIN: &str = include_str!("../../sql/session/begin.sql");
 const COMMIT: &str = "commit";

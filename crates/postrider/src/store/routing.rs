@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use postrider_core::{
-    Backoff, EventType, Exposure, Glob, Globs, Policy, Priority, SinkKind, Subscription, TypeName,
+    Backoff, EventType, Exposure, Glob, Globs, Policy, Priority, SinkKind, Source, Subscription,
+    TypeName,
 };
 use time::OffsetDateTime;
 use tokio_postgres::Row;
@@ -284,6 +285,9 @@ impl Store {
             return Err(Error::new(ErrorKind::Conflict, message)
                 .with_hint("delete some, or let one subscription stand for many receivers"));
         }
+        if let Some(known) = known.filter(|known| known.declared.source != new.source) {
+            return Err(other_source(&known.declared));
+        }
         let (globs, sink) = (new.globs.to_texts(), new.sink.as_str());
         let (backoff, policy) = (Json(&new.policy.backoff), &new.policy);
         let priority = policy.priority.number();
@@ -410,6 +414,16 @@ fn unmatched(
         .collect()
 }
 
+/// A name stands for a subscription or for a kind, and for the same one for ever.
+fn other_source(known: &Subscription) -> Error {
+    let is = match known.source {
+        Source::Events => "a subscription to events, so it is no kind of jobs",
+        Source::Enqueue => "a kind of jobs, so it is no subscription to events",
+    };
+    Error::new(ErrorKind::Conflict, format!("`{}` is {is}", known.name))
+        .with_hint("choose another name, or delete the one that is there")
+}
+
 /// A filter that PostgreSQL cannot read is the caller's mistake.
 fn refused_filter(error: Error, filter: Option<&str>) -> Error {
     match (error.sqlstate(), filter) {
@@ -452,6 +466,10 @@ fn stored_subscription(row: &Row) -> Result<StoredSubscription, Error> {
         declared: Subscription {
             name: row.try_get("name")?,
             globs: globs("declared_globs")?,
+            source: match row.try_get("source")? {
+                "enqueue" => Source::Enqueue,
+                _ => Source::Events,
+            },
             tenant: row.try_get("tenant")?,
             filter: row.try_get("filter")?,
             sink: sink.parse::<SinkKind>()?,

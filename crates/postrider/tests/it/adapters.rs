@@ -1,7 +1,7 @@
 //! Every driver writes the same rows, is refused alike, and settles a job alike.
 
 mod complete;
-mod drivers;
+pub(crate) mod drivers;
 mod refusals;
 
 use postrider::{Error, NewEvent, Recorder, Transaction, TypedEvent, Uuid};

@@ -16,6 +16,9 @@ mod read_your_own_write;
 #[expect(dead_code, reason = "a program has a `main`, which a test does not call")]
 #[path = "../../examples/record_in_transaction.rs"]
 mod record_in_transaction;
+#[expect(dead_code, reason = "a program has a `main`, which a test does not call")]
+#[path = "../../examples/unique_job.rs"]
+mod unique_job;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_that_was_rolled_back_left_neither_row_nor_event() {
@@ -71,4 +74,15 @@ async fn every_balance_has_the_deposit_that_was_just_made_in_it() {
     let balances = read_your_own_write::run(&fixture.db.url(), &deposits).await.unwrap();
     assert_eq!(balances, [500, 750, 650, 657]);
     assert_eq!(fixture.count("select cents from balance").await, 657);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_index_has_the_last_text_after_fewer_refreshes_than_saves_or_as_many() {
+    let fixture = Fixture::new().await;
+    let texts = ["a", "b", "c", "d", "e", "f", "g", "the text"];
+    let refreshes = unique_job::run(&fixture.db.url(), &texts).await.unwrap();
+    assert!((1..=texts.len()).contains(&refreshes), "{refreshes}");
+    assert_eq!(fixture.texts("select words from search_index").await, ["the text"]);
+    let jobs = "select count(*) from postrider.job_history where state = 'completed'";
+    assert_eq!(fixture.count(jobs).await, refreshes as i64);
 }

@@ -57,6 +57,12 @@ const CASES: &[Case] = &[
     ),
     ("fanned_out", "'{{S}}'", &["event_*_id_idx", "fanout_*_pkey"]),
     ("deleted_cancel", "1000, 0", &["job_due", "job_pkey"]),
+    ("job_end", "77", &["job_pkey", "job_completed_*_pkey"]),
+    (
+        "unique_key_forget",
+        "1000, 0",
+        &["unique_key_looked", "unique_key_pkey", "job_pkey", "job_completed_*_pkey"],
+    ),
     ("record_key_forget", "1000, 0", &["record_key_age", "record_key_pkey"]),
 ];
 
@@ -65,7 +71,15 @@ const CASES: &[Case] = &[
 /// the catalog.
 const NOT_HOT: &[&str] = &[
     "bell_ring",
+    "bulk_cancel",
+    "bulk_count_finished",
+    "bulk_count_unfinished",
+    "bulk_hurry",
+    "bulk_move",
+    "bulk_purge",
+    "bulk_revive",
     "claims_return",
+    "clock",
     "doctor_backlog",
     "doctor_connections",
     "doctor_horizon",
@@ -90,12 +104,22 @@ const NOT_HOT: &[&str] = &[
     "job_attempts",
     "job_cancel",
     "job_hurry",
+    "job_last_id",
     "job_one",
     "job_page",
     "job_revive",
     "partitions_make",
     "partitions_old",
     "privileges_missing",
+    "periodic_delete",
+    "periodic_due",
+    "periodic_fire",
+    "periodic_list",
+    "periodic_note",
+    "periodic_pause",
+    "periodic_put",
+    "periodic_resume",
+    "periodic_run",
     "registration_put",
     "route_clear",
     "route_insert",
@@ -116,7 +140,7 @@ const NOT_HOT: &[&str] = &[
 
 /// Tables that grow with what is recorded: reading one as a whole is never right.
 fn grows(table: &str) -> bool {
-    let whole = ["owed", "job", "record_key", "fanout_failure"];
+    let whole = ["owed", "job", "record_key", "unique_key", "fanout_failure"];
     let days = [
         "event_2",
         "event_default",

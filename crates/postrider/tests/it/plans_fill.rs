@@ -48,6 +48,9 @@ pub const FILL: &str = "
     insert into postrider.record_key select gen_random_uuid(), sha256(''), n,
       now() - n * interval '1 second'
       from generate_series(1, 50000) n;
+    insert into postrider.unique_key select sha256(n::text::bytea), n, now(),
+      now() - n * interval '1 minute'
+      from generate_series(1, 50000) n;
     insert into postrider.fanout_failure (seq, occurred_at, tenant, key, attempts, retry_at,
       poisoned_at, last_error)
       select n, now(), '', 'k', 1, case when n % 2 = 0 then now() end,

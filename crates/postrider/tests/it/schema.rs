@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::fixture::Fixture;
 use crate::schema_violations::VIOLATIONS;
+use crate::schema_violations_jobs::OF_JOBS;
 
 /// What a test needs in the tables before it can break a rule.
 const GIVEN: &str = "
@@ -32,7 +33,12 @@ const GIVEN: &str = "
       values (1, now(), now(), 1, 'enqueue', 2, '');
     insert into postrider.job_history (id, finished_at, started_at, created_at, subscription_id,
       attempt, extra_attempts, state, origin, priority, tenant)
-      values (1, '2000-01-01', now(), now(), 1, 1, 0, 'completed', 'enqueue', 2, '');";
+      values (1, '2000-01-01', now(), now(), 1, 1, 0, 'completed', 'enqueue', 2, '');
+    insert into postrider.unique_key values (sha256(''), 1, now(), now());
+    insert into postrider.periodic (name, kind, cron, time_zone, arguments, catch_up, catch_up_max,
+      version, declared_at)
+      values ('nightly', 'k', '0 0 * * *', 'UTC', '{}', 'once', 100, 1, now());
+    insert into postrider.periodic_tick select id, '2000-01-01', 1 from postrider.periodic;";
 
 /// Every rule by the name of its constraint or unique index, as `table: name` or `domain: name`.
 /// Partitions have those of their parents.
@@ -57,7 +63,7 @@ const RULES: &str = "
 async fn every_rule_of_the_schema_refuses_what_breaks_it_by_its_name() {
     let fixture = Fixture::new().await;
     fixture.client.batch_execute(GIVEN).await.unwrap();
-    for (table, rule, sql) in VIOLATIONS {
+    for (table, rule, sql) in VIOLATIONS.iter().chain(OF_JOBS) {
         let error = match fixture.client.batch_execute(sql).await {
             Ok(()) => panic!("{table}: {rule} let this pass: {sql}"),
             Err(error) => error,
@@ -85,8 +91,11 @@ async fn no_rule_of_the_schema_is_without_a_case_that_breaks_it() {
     let fixture = Fixture::new().await;
     let rows = fixture.client.query(RULES, &[]).await.unwrap();
     let found: BTreeSet<String> = rows.iter().map(|row| row.get(0)).collect();
-    let covered: BTreeSet<String> =
-        VIOLATIONS.iter().map(|(table, rule, _)| format!("{table}: {rule}")).collect();
+    let covered: BTreeSet<String> = VIOLATIONS
+        .iter()
+        .chain(OF_JOBS)
+        .map(|(table, rule, _)| format!("{table}: {rule}"))
+        .collect();
     let missing: Vec<_> = found.difference(&covered).collect();
     assert!(missing.is_empty(), "add a case to schema_violations.rs for {missing:#?}");
     let gone: Vec<_> = covered.difference(&found).collect();

@@ -267,7 +267,7 @@ pub(crate) const VIOLATIONS: &[(&str, &str, &str)] = &[
         "update postrider.job set cancel_requested_at = now()",
     ),
     ("job", "attempts_are_counted", "update postrider.job set attempt = -1"),
-    ("job", "attempts_are_counted", "update postrider.job set extra_attempts = -1"),
+    ("job", "attempts_are_counted", "update postrider.job set extra_attempts = -1001"),
     (
         "job",
         "a_running_job_has_an_attempt",
