@@ -1,19 +1,22 @@
 //! What the role of an engine must be allowed to do, and what happens when it is not.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use postrider::{Schema, for_tests};
+use postrider::{Database, Engine, EngineBuilder, ErrorKind, Part, Schema, for_tests};
 use tokio_postgres::Client;
 
 use crate::fixture::Fixture;
+use crate::health::{wait_ill, wait_well};
+use crate::support::{Seen, eager};
 
 /// A privilege as a grant names it: `select on table "postrider".event`.
 type Privilege = String;
 
 /// Every privilege that could be granted on what is in the schema.
-const ALL: &str = "
+const ALL: &str = r#"
     select p || ' on ' || case c.relkind when 'S' then 'sequence ' else 'table ' end
-      || '\"postrider\".' || quote_ident(c.relname)
+      || '"postrider".' || quote_ident(c.relname)
     from pg_class c cross join unnest(case c.relkind when 'S' then array['usage', 'select']
       else array['select', 'insert', 'update', 'delete'] end) p
     where c.relnamespace = 'postrider'::regnamespace and c.relkind in ('r', 'p', 'S')
@@ -22,7 +25,7 @@ const ALL: &str = "
     select 'execute on function "postrider".' || quote_ident(p.proname)
       || '(' || pg_get_function_identity_arguments(p.oid) || ')' from pg_proc p
     where p.pronamespace = 'postrider'::regnamespace
-    order by 1";
+    order by 1"#;
 
 /// What is needed beside: for the look at the schema, for handlers that settle in their own
 /// transaction, and by a default value, which a plan does not show.
@@ -50,7 +53,8 @@ async fn explains(client: &Client) -> Vec<String> {
     let mut explains = Vec::new();
     for (name, text, types) in for_tests::statements(&Schema::default()) {
         let types: Vec<&str> = types.iter().map(tokio_postgres::types::Type::name).collect();
-        let declared = if types.is_empty() { String::new() } else { format!("({})", types.join(",")) };
+        let declared =
+            if types.is_empty() { String::new() } else { format!("({})", types.join(",")) };
         client.batch_execute(&format!("prepare {name}{declared} as {text}")).await.unwrap();
         let nulls = vec!["null"; types.len()].join(",");
         let given = if types.is_empty() { String::new() } else { format!("({nulls})") };
@@ -63,7 +67,9 @@ async fn explains(client: &Client) -> Vec<String> {
 async fn role(fixture: &Fixture) -> String {
     let role = format!("engine_{}", fixture.db.name());
     fixture
-        .sql(&format!("create role {role} login; grant usage on schema postrider to {role}"))
+        .sql(&format!(
+            "create role {role} login password 'p'; grant usage on schema postrider to {role}"
+        ))
         .await;
     role
 }
@@ -114,4 +120,44 @@ async fn an_engine_asks_for_exactly_the_privileges_that_its_statements_need() {
     let asked = lacking(client).await;
     forget(&fixture, &role).await;
     assert_eq!(asked, needed);
+}
+
+/// An engine that connects as `role`.
+fn engine_of(fixture: &Fixture, role: &str, seen: &Seen) -> EngineBuilder {
+    let url = fixture.db.url();
+    let (_, place) = url.split_once('@').unwrap();
+    let database = Database::new(&format!("postgres://{role}:p@{place}")).unwrap().pool_size(16);
+    Engine::builder(database)
+        .poll_interval(Duration::from_millis(100))
+        .subscribe(eager("s", &["a.b"], 3), seen.handler())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_without_its_privileges_is_told_what_to_grant_and_one_that_loses_them_loses_no_event()
+ {
+    let mut fixture = Fixture::new().await;
+    fixture.declare(&["a.b"]).await;
+    let (role, seen) = (role(&fixture).await, Seen::default());
+    let looks = "grant select on postrider.migration, postrider.function_set";
+    fixture.sql(&format!("{looks} to {role}")).await;
+    let refused = engine_of(&fixture, &role, &seen).start().await.err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Configuration);
+    assert!(refused.to_string().contains("insert, update, delete on table"), "{refused}");
+    let hint = refused.hint().unwrap();
+    fixture.sql(hint.split_once("run: ").unwrap().1).await;
+    let engine = engine_of(&fixture, &role, &seen).start().await.unwrap();
+    fixture.record("a.b", "x1").await;
+    seen.wait_for(1).await;
+    fixture.sql(&format!("revoke insert on postrider.job from {role}")).await;
+    fixture.record("a.b", "x2").await;
+    let why = wait_ill(&engine, Part::Relay).await;
+    assert!(why.contains("permission denied for table job"), "{why}");
+    let used = "select coalesce(max(attempts), 0)::bigint from postrider.fanout_failure";
+    fixture.wait_count(used, 0).await;
+    fixture.sql(&format!("grant insert on postrider.job to {role}")).await;
+    seen.wait_for(2).await;
+    wait_well(&engine).await;
+    engine.shutdown().await;
+    assert_eq!(seen.subjects("s"), ["x1", "x2"]);
+    forget(&fixture, &role).await;
 }
