@@ -26,6 +26,15 @@ impl TestDatabase {
         Self::create_with(TestServer::shared().await, "").await
     }
 
+    /// Creates an empty database on a server of one's own, given by the URL of any database on it.
+    ///
+    /// # Panics
+    ///
+    /// When the server cannot be reached, or does not let us create a database.
+    pub async fn create_on(server_url: &str) -> Self {
+        Self::create_with(server_url.to_owned(), "").await
+    }
+
     /// Creates a copy of a template database, which is much faster than preparing each anew.
     ///
     /// The first call with a `key`, over all processes which use the server, makes the template: it

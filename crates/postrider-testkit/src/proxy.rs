@@ -22,6 +22,7 @@ use tokio::task::JoinHandle;
 enum Mode {
     Forward,
     Silent,
+    Stranded,
     Cut,
 }
 
@@ -125,6 +126,12 @@ impl Proxy {
         self.line.send_modify(|line| line.delay = delay);
     }
 
+    /// Lets nothing through on the connections of before, without closing them, and resets each new
+    /// one at once, until [`Self::restore`]: as a host that died behind a router which knows it.
+    pub fn strand(&self) {
+        self.line.send_modify(|line| line.mode = Mode::Stranded);
+    }
+
     /// Forwards again. Connections that lived through [`Self::blackhole`] go on where they were.
     pub fn restore(&self) {
         self.line.send_modify(|line| line.mode = Mode::Forward);
@@ -156,7 +163,9 @@ async fn accept(
 /// Serves one connection until either side has closed it or the line is cut.
 async fn serve(mut near: TcpStream, target: String, mut line: watch::Receiver<Line>) {
     let Line { mode, cuts, .. } = *line.borrow_and_update();
-    if mode == Mode::Cut || until_forward(&mut line.clone(), cuts).await.is_err() {
+    if matches!(mode, Mode::Cut | Mode::Stranded)
+        || until_forward(&mut line.clone(), cuts).await.is_err()
+    {
         return reset(&near);
     }
     // A target which refuses looks the same from the near side as a line which is cut.
@@ -225,7 +234,8 @@ async fn pump(
 ///
 /// When it is cut, now or since the connection began.
 async fn until_forward(line: &mut watch::Receiver<Line>, cuts: u64) -> io::Result<()> {
-    let settled = |line: &Line| line.mode != Mode::Silent || line.cuts != cuts;
+    let is_silent = |line: &Line| matches!(line.mode, Mode::Silent | Mode::Stranded);
+    let settled = |line: &Line| !is_silent(line) || line.cuts != cuts;
     match line.wait_for(settled).await {
         Ok(line) if line.cuts == cuts && line.mode == Mode::Forward => Ok(()),
         _ => Err(cut()),

@@ -18,7 +18,7 @@ const RESCUE_EVERY: Duration = Duration::from_secs(2);
 /// How often partitions and retention are looked after.
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(300);
 /// How soon after a failure.
-const HOUSEKEEPING_AGAIN: Duration = Duration::from_secs(30);
+const HOUSEKEEPING_AGAIN: Duration = Duration::from_secs(10);
 /// Most leases that one rescue statement looks at.
 const RESCUE_LEASES_MAX: i32 = 50;
 

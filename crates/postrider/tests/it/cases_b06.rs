@@ -40,7 +40,7 @@ async fn b06_a_process_that_drains_keeps_its_lease_and_the_job_runs_once() {
     b.maintain().await.unwrap();
     assert_eq!(other.runs().len(), 0, "the other process stays off");
     gate.open();
-    stopping.await.unwrap();
+    stopping.await.unwrap().unwrap();
     fixture.wait_finished().await;
     b.shutdown().await;
     assert_eq!((seen.runs().len(), other.runs().len()), (1, 0));

@@ -31,6 +31,19 @@ impl Fixture {
         Self { db, client, recorder: Recorder::default() }
     }
 
+    /// Makes one on a server that the test may stop.
+    pub async fn on(server: &postrider_embedded::PrivateServer) -> Self {
+        let db = TestDatabase::create_on(&server.url()).await;
+        let mut client = db.client().await;
+        migrate::apply(&mut client, &Schema::default()).await.unwrap();
+        Self { db, client, recorder: Recorder::default() }
+    }
+
+    /// Connects anew, after the server was away.
+    pub async fn reconnect(&mut self) {
+        self.client = self.db.client().await;
+    }
+
     /// Declares types as internal ones.
     pub async fn declare(&self, types: &[&str]) {
         for name in types {

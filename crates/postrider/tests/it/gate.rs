@@ -29,6 +29,11 @@ impl Gate {
         self.permits.add_permits(count);
     }
 
+    /// Lets nobody pass any more.
+    pub(crate) fn close(&self) {
+        self.permits.forget_permits(Semaphore::MAX_PERMITS);
+    }
+
     /// Waits to be let go.
     pub(crate) async fn pass(&self) {
         let inside = self.inside.fetch_add(1, Ordering::AcqRel) + 1;
