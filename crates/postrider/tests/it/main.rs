@@ -10,6 +10,7 @@ mod cases_b01;
 mod cases_b02;
 mod cases_b13;
 mod cases_b18;
+mod cases_b34;
 mod cases_b35;
 mod cases_b39;
 mod cases_b40;
