@@ -232,7 +232,7 @@ impl Relay {
             tokio::time::sleep(sweep).await;
             return;
         }
-        // Locks are for connections that keep their session, as one on which something is heard does.
+        // Locks are for connections that keep their session, as one that hears does.
         if !self.wakes.is_listening() || !self.bell.is_on_duty().await {
             let _ = tokio::time::timeout(sweep, self.wakes.relay.notified()).await;
             return;
