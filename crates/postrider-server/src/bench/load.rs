@@ -3,6 +3,8 @@
 //! How it fails: with the server's error and the statement. Invariant: `begin` and `commit` are
 //! sent as they are, everything else as prepared statements, as `pgbench -M prepared` does.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use postrider::Database;
@@ -133,6 +135,25 @@ pub(crate) async fn rate(
         total += task.await.map_err(|_| BenchError::new("a load generator panicked"))??;
     }
     Ok(f64::from(total) / started.elapsed().as_secs_f64())
+}
+
+/// Runs a hand-written fan-out over and over until `stop` turns true, with a short rest whenever it
+/// found nothing: the relay beside hand-written writes.
+pub(crate) async fn relay(
+    database: &Database,
+    script: &Script,
+    stop: Arc<AtomicBool>,
+) -> Result<tokio::task::JoinHandle<Result<(), BenchError>>, BenchError> {
+    let (client, script) = (database.connect().await?, script.clone());
+    Ok(tokio::spawn(async move {
+        let statement = client.prepare(&script.statements.join(";")).await?;
+        while !stop.load(Ordering::Relaxed) {
+            if client.execute(&statement, &[]).await? == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        Ok(())
+    }))
 }
 
 /// Runs `script` `times` times on one connection; returns how often each second.

@@ -3,6 +3,8 @@
 //! How it fails: with the first error of either side. Invariant: both sides of a ratio run in
 //! turns, A B, B A, A B, …, on the same server in the same minute.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use postrider::{Delivery, Subscription};
@@ -24,6 +26,8 @@ const FANOUT_RATE: &str = include_str!("../../bench/ours/fanout_rate.sql");
 const DRAIN_RATE: &str = include_str!("../../bench/ours/drain_rate.sql");
 const CEILING_JOBS: &str = include_str!("../../bench/ours/ceiling_jobs.sql");
 
+const EMPTY: &str = include_str!("../../bench/ours/empty.sql");
+
 const CONNECTIONS: usize = 32;
 const BATCH: i64 = 200;
 
@@ -33,9 +37,13 @@ fn order(round: usize, sides: usize) -> Vec<usize> {
     if round.is_multiple_of(2) { forward } else { forward.into_iter().rev().collect() }
 }
 
-/// `record` against the hand-written writes, and five relays against one.
+/// `record` against the hand-written writes, and five relays against one. Every side writes under the
+/// same load: what it writes is fanned out to the three subscriptions meanwhile, by the hand-written
+/// fan-out or by the relay. What the writes come to with no fan-out beside them is shown, not judged.
 pub(crate) async fn write(place: &Place, settings: &Settings) -> Result<Report, BenchError> {
+    subscribe_three(place).await?;
     let scripts = [
+        place.script(WRITE_PLAIN, &[]),
         place.script(WRITE_PLAIN, &[]),
         place.script(WRITE_NOTIFY, &[]),
         place.script(WRITE_RECORD, &[]),
@@ -43,33 +51,27 @@ pub(crate) async fn write(place: &Place, settings: &Settings) -> Result<Report, 
     let time = Duration::from_secs(settings.seconds);
     let mut rounds = Vec::new();
     for round in 0..settings.rounds {
-        // plain, notify, ours with one relay, ours with five
-        let mut rates = [0.0; 4];
-        for side in order(round, 4) {
-            place
-                .client
-                .batch_execute("truncate ceiling.orders, ceiling.events, ceiling.owed")
-                .await?;
-            let relays = [1, 1, 1, 5][side];
-            let mut engines = Vec::new();
-            for _ in 0..relays {
-                engines.push(place.engine()?.start().await?);
-            }
-            let script = &scripts[side.min(2)];
-            rates[side] = load::rate(&place.database, script, CONNECTIONS, time).await?;
-            for engine in engines {
-                engine.shutdown().await;
-            }
+        // plain with nothing beside it, plain, notify, ours with one relay, ours with five
+        let mut rates = [0.0; 5];
+        for side in order(round, 5) {
+            place.script(EMPTY, &[]).run_once(&place.client).await?;
+            let script = &scripts[side.min(3)];
+            rates[side] = match side {
+                0 => load::rate(&place.database, script, CONNECTIONS, time).await?,
+                1 | 2 => beside_ceiling_relay(place, script, time).await?,
+                _ => beside_relays(place, script, time, [1, 5][side - 3]).await?,
+            };
         }
-        let [plain, notify, one, five] = rates;
+        let [alone, plain, notify, one, five] = rates;
         eprintln!(
-            "round {}: plain {plain:.0}, notify {notify:.0}, record {one:.0}, \
+            "round {}: plain {plain:.0} ({alone:.0} alone), notify {notify:.0}, record {one:.0}, \
              with five relays {five:.0} tx/s",
             round + 1
         );
-        rounds.push(
-            json!({"plain": plain, "notify": notify, "record": one, "record_five_relays": five}),
-        );
+        rounds.push(json!({
+            "plain": plain, "plain_alone": alone, "notify": notify, "record": one,
+            "record_five_relays": five
+        }));
     }
     let ratio = |a: &str, b: &str| median(rounds.iter().map(|round| quotient(round, a, b)));
     let metrics = vec![
@@ -78,6 +80,37 @@ pub(crate) async fn write(place: &Place, settings: &Settings) -> Result<Report, 
         Metric::at_least("five_relays_vs_one", ratio("record_five_relays", "record"), 0.9),
     ];
     Ok(Report { name: "write", metrics, rounds })
+}
+
+async fn beside_ceiling_relay(
+    place: &Place,
+    script: &Script,
+    time: Duration,
+) -> Result<f64, BenchError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let fanout = place.script(FANOUT, &[("b", BATCH)]);
+    let relay = load::relay(&place.database, &fanout, Arc::clone(&stop)).await?;
+    let rate = load::rate(&place.database, script, CONNECTIONS, time).await;
+    stop.store(true, Ordering::Relaxed);
+    relay.await.map_err(|_| BenchError::new("the hand-written relay panicked"))??;
+    rate
+}
+
+async fn beside_relays(
+    place: &Place,
+    script: &Script,
+    time: Duration,
+    relays: usize,
+) -> Result<f64, BenchError> {
+    let mut engines = Vec::new();
+    for _ in 0..relays {
+        engines.push(place.engine()?.start().await?);
+    }
+    let rate = load::rate(&place.database, script, CONNECTIONS, time).await;
+    for engine in engines {
+        engine.shutdown().await;
+    }
+    rate
 }
 
 /// The relay against the hand-written fan-out, with one and with two.

@@ -1,5 +1,6 @@
 -- What the current role may not do although an engine must; for each object one row with the
--- privileges it lacks, as a grant would name both. No row: all is granted.
+-- privileges it lacks, as a grant would name both. No row: all is granted. What is missing itself is no matter of
+-- privileges.
 with needed(kind, name, privileges) as (
   values
     ('table', 'event', 'select'),
@@ -41,9 +42,10 @@ with needed(kind, name, privileges) as (
   select n.kind || ' ' || {schema_literal} || '.' || quote_ident(n.name) as object,
     n.privilege, n.place
   from each_one n
+  cross join to_regclass({schema_literal} || '.' || quote_ident(n.name)) t(class)
   where n.kind <> 'function' and not case n.kind
-    when 'table' then has_table_privilege({schema_literal} || '.' || quote_ident(n.name), n.privilege)
-    else has_sequence_privilege({schema_literal} || '.' || quote_ident(n.name), n.privilege) end
+    when 'table' then has_table_privilege(t.class, n.privilege)
+    else has_sequence_privilege(t.class, n.privilege) end
   union all
   select 'function ' || {schema_literal} || '.' || quote_ident(p.proname)
     || '(' || pg_get_function_identity_arguments(p.oid) || ')', n.privilege, n.place

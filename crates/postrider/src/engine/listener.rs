@@ -151,7 +151,11 @@ fn hear(notice: &Notice, wakes: &Wakes, on_duty: &AtomicBool) {
         Some(Word::Help) => wakes.relay.notify_one(),
         Some(Word::Changed) => wakes.everything(),
         Some(Word::Hello) => {
-            wakes.set_listening(true);
+            // A relay that rests without the bell may take it now.
+            if !wakes.is_listening() {
+                wakes.set_listening(true);
+                wakes.relay.notify_one();
+            }
             wakes.vitals.well(Part::Listener);
         }
         Some(Word::Owed) | None => {}

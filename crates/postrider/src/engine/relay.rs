@@ -192,12 +192,15 @@ impl Relay {
             fanned = self.store.fan_out_batch(bound, self.config.batch_max).await?;
         }
         self.floor.passed(fanned.last_seq, started.elapsed());
+        if fanned.events > 0 {
+            // Before anything else is asked of the database: somebody waits for the jobs.
+            self.wakes.fanned();
+        }
         self.floor.advance(&self.store).await?;
         if fanned.events > 0 {
             self.succeeded += 1;
             self.bell_refused = false;
             tracing::debug!(events = fanned.events, jobs = fanned.jobs, "fanned out");
-            self.wakes.fanned();
             if fanned.events >= i64::from(self.config.batch_max) {
                 self.ask_for_help().await?;
             }
@@ -242,7 +245,7 @@ impl Relay {
             tokio::time::sleep(sweep).await;
             return;
         }
-        // Locks are for connections that keep their session, as one on which something is heard does.
+        // Locks are for connections that keep their session, as one that hears does.
         if !self.wakes.is_listening() || !self.bell.is_on_duty().await {
             let _ = tokio::time::timeout(sweep, self.wakes.relay.notified()).await;
             return;

@@ -391,3 +391,30 @@ pub(crate) fn process_name() -> String {
         .unwrap_or_else(|| "localhost".to_owned());
     format!("{host}:{}", std::process::id())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Schema;
+
+    #[tokio::test]
+    async fn an_engine_one_of_whose_tasks_ended_unasked_ends_with_an_error_that_names_it() {
+        let database = Database::new("postgres://nobody@127.0.0.1:1/none").expect("a URL");
+        let store = Store::new(&database, &Schema::default()).expect("nothing is connected yet");
+        let stop = || watch::channel(false).0;
+        let handle = Handle {
+            store,
+            wakes: Arc::new(Wakes::new()),
+            waiters: Arc::new(Semaphore::new(1)),
+            stop_relay: stop(),
+            stop_worker: stop(),
+            stop_rest: stop(),
+            relay: Some(tokio::spawn(async {})),
+            worker: None,
+            rest: Vec::new(),
+        };
+        let ended = handle.run_until(std::future::pending()).await.expect_err("a task ended");
+        assert_eq!(ended.kind(), ErrorKind::Bug);
+        assert!(ended.to_string().contains("relay"), "{ended}");
+    }
+}

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use postrider::{Database, Engine, HandlerError, NewEvent, Recorder, Schema, Uuid, migrate};
-use postrider_testkit::{Pooler, TestDatabase};
+use postrider::{Database, Engine, HandlerError, NewEvent, Recorder, Uuid};
+use postrider_testkit::Pooler;
 
 use crate::fixture::Fixture;
 use crate::health::wait_well;
@@ -133,33 +133,4 @@ async fn b13_an_engine_that_was_not_told_of_the_pooler_polls_and_leaves_no_lock_
     let left = "select count(*) from pg_locks where locktype = 'advisory'
         and database = (select oid from pg_database where datname = current_database())";
     fixture.wait_count(left, 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn b34_eight_that_migrate_at_once_half_of_them_through_a_pooler_all_succeed() {
-    for _ in 0..20 {
-        let db = TestDatabase::create().await;
-        let pooler = Pooler::start(&db.url(), 2, 0).await;
-        let tasks: Vec<_> = (0..8)
-            .map(|n| if n % 2 == 0 { db.url() } else { pooler.url_through(&db.url()) })
-            .map(|url| {
-                tokio::spawn(async move {
-                    let mut client = Database::new(&url).unwrap().connect().await.unwrap();
-                    let applied = migrate::apply(&mut client, &Schema::default()).await.unwrap();
-                    migrate::require_current(&client, &Schema::default()).await.unwrap();
-                    applied
-                })
-            })
-            .collect();
-        let mut applied = Vec::new();
-        for task in tasks {
-            applied.extend(task.await.unwrap());
-        }
-        let mut once = applied.clone();
-        once.sort();
-        once.dedup();
-        assert_eq!(once.len(), applied.len(), "{applied:?}");
-        drop(pooler);
-        db.drop().await;
-    }
 }

@@ -24,6 +24,7 @@ mod cases_b18;
 mod cases_b22;
 mod cases_b32;
 mod cases_b33;
+mod cases_b34;
 mod cases_b35;
 mod cases_b39;
 mod cases_b40;

@@ -133,8 +133,7 @@ fn engine_of(fixture: &Fixture, role: &str, seen: &Seen) -> EngineBuilder {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_role_without_its_privileges_is_told_what_to_grant_and_one_that_loses_them_loses_no_event()
- {
+async fn a_role_without_privileges_is_told_what_to_grant_and_one_that_loses_one_loses_no_event() {
     let mut fixture = Fixture::new().await;
     fixture.declare(&["a.b"]).await;
     let (role, seen) = (role(&fixture).await, Seen::default());
