@@ -11,8 +11,8 @@ mod bulk;
 mod housekeeping;
 mod jobs;
 mod link;
-mod privileges;
 mod periodic;
+mod privileges;
 mod relay;
 mod routing;
 mod sessions;
@@ -28,11 +28,11 @@ use tokio_postgres::{GenericClient as _, Row};
 pub(crate) use admin_doctor::{
     Backlog, Connections, Holder, Lacking, NetRows, ServerLook, SessionLook, SessionState, Vacuumed,
 };
-use link::Home;
-pub(crate) use link::{Connection, Link, LinkTransaction};
 pub(crate) use admin_jobs::FoundJob;
 pub(crate) use bulk::Jobs;
 pub(crate) use jobs::{Claimed, Ended, Found, PendingAgain, Terms};
+use link::Home;
+pub(crate) use link::{Connection, Link, LinkTransaction};
 pub(crate) use periodic::{DuePeriodic, Fired};
 pub(crate) use relay::{Failure, Fanned, FloorLook};
 pub(crate) use routing::{StoredSubscription, StoredType};

@@ -37,9 +37,10 @@ fn order(round: usize, sides: usize) -> Vec<usize> {
     if round.is_multiple_of(2) { forward } else { forward.into_iter().rev().collect() }
 }
 
-/// `record` against the hand-written writes, and five relays against one. Every side writes under the
-/// same load: what it writes is fanned out to the three subscriptions meanwhile, by the hand-written
-/// fan-out or by the relay. What the writes come to with no fan-out beside them is shown, not judged.
+/// `record` against the hand-written writes, and five relays against one. Every side writes under
+/// the same load: what it writes is fanned out to the three subscriptions meanwhile, by the
+/// hand-written fan-out or by the relay. What the writes come to with no fan-out beside them is
+/// shown, not judged.
 pub(crate) async fn write(place: &Place, settings: &Settings) -> Result<Report, BenchError> {
     subscribe_three(place).await?;
     let scripts = [

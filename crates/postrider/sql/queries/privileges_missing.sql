@@ -1,6 +1,6 @@
 -- What the current role may not do although an engine must; for each object one row with the
--- privileges it lacks, as a grant would name both. No row: all is granted. What is missing itself is no matter of
--- privileges.
+-- privileges it lacks, as a grant would name both. No row: all is granted. What is missing itself is no
+-- matter of privileges.
 with needed(kind, name, privileges) as (
   values
     ('table', 'event', 'select'),
@@ -19,6 +19,8 @@ with needed(kind, name, privileges) as (
     ('table', 'lease', 'select, insert, delete'),
     ('table', 'migration', 'select'),
     ('table', 'owed', 'select, update, delete'),
+    ('table', 'periodic', 'select, insert, update, delete'),
+    ('table', 'periodic_tick', 'select, insert, delete'),
     ('table', 'record_key', 'select, update, delete'),
     ('table', 'registration', 'select, insert, update, delete'),
     ('table', 'route', 'select, insert, delete'),
@@ -26,8 +28,9 @@ with needed(kind, name, privileges) as (
     ('table', 'session', 'select, insert, update, delete'),
     ('table', 'setting', 'select'),
     ('table', 'subscription', 'select, insert, update'),
+    ('table', 'unique_key', 'select, update, delete'),
     ('sequence', 'event_seq', 'select'),
-    ('sequence', 'job_id_seq', 'usage'),
+    ('sequence', 'job_id_seq', 'usage, select'),
     ('function', 'complete', 'execute'),
     ('function', 'drop_event_day', 'execute'),
     ('function', 'drop_history_day', 'execute'),

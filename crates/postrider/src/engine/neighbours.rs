@@ -1,8 +1,8 @@
 //! Whether the other relays on this host are alive.
 //!
 //! A supervisor may restart a process within a second of its death, long before its session misses
-//! a renewal. What killed it may be an event that is next in line, so the relay that starts wants to
-//! know. A session is named after its host and process id; a process that is gone gives it away.
+//! a renewal. What killed it may be an event that is next in line, so the relay that starts wants
+//! to know. A session is named after its host and process id; a process that is gone gives it away.
 //!
 //! How it fails: where it cannot tell, the answer is that it may have died, which costs one careful
 //! batch. Invariant: a relay of this very process is never taken for dead while it runs.
