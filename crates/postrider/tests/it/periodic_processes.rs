@@ -1,24 +1,19 @@
 //! Four processes with clocks apart serve one schedule: each tick gets one job.
 
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use postrider::{CatchUp, Job, Periodic};
+use postrider::{CatchUp, Database, Job, Periodic};
 use serde_json::Value;
 
 use crate::enqueue::kind;
 use crate::fixture::Fixture;
+use crate::process::Process;
 
-/// Where the processes find their database; unset in every other run.
-const URL: &str = "POSTRIDER_IT_PERIODIC_URL";
-
-/// One of the processes. In a run of the tests it has nothing to do and ends at once.
-#[tokio::test(flavor = "multi_thread")]
-async fn ticking_process() {
-    let Ok(url) = std::env::var(URL) else { return };
+/// The part of one of the processes: enqueues the ticks of a schedule and runs their jobs.
+pub(crate) async fn ticks(database: Database) {
     let every_second = Periodic::new("second", "tick", "* * * * * *").unwrap();
     let handled = async |_: Job<Value>| ();
-    let _engine = postrider::Engine::builder(postrider::Database::new(&url).unwrap().pool_size(8))
+    let _engine = postrider::Engine::builder(database)
         .poll_interval(Duration::from_millis(100))
         .handle(kind("tick"), handled)
         .periodic(every_second.catch_up(CatchUp::All, 1000))
@@ -28,41 +23,12 @@ async fn ticking_process() {
     std::future::pending::<()>().await;
 }
 
-/// Ends the process with its value.
-struct Process(Child);
-
-impl Process {
-    /// A process whose clock is ahead by `shift`.
-    fn start(url: &str, shift: &str) -> Self {
-        // The monotonic clock stays as it is: processes wait as long as they mean to.
-        let child = Command::new("faketime")
-            .args(["-f", shift])
-            .arg(std::env::current_exe().unwrap())
-            .args(["--exact", "periodic_processes::ticking_process"])
-            .env(URL, url)
-            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("faketime is installed: apt-get install faketime");
-        Self(child)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn four_processes_with_clocks_apart_and_one_killed_enqueue_each_tick_once() {
     let fixture = Fixture::new().await;
-    let url = fixture.db.url();
     let shifts = ["+0s", "+3s", "-7h", "+400d"];
     let mut processes: Vec<Process> =
-        shifts.iter().map(|shift| Process::start(&url, shift)).collect();
+        shifts.iter().map(|shift| Process::start_with_clock(&fixture, "ticks", shift)).collect();
     fixture.wait_count("select count(*) from postrider.session where ended_at is null", 4).await;
     let served = "select least(count(*), 8) from postrider.periodic_tick";
     fixture.wait_count(&served.replace('8', "3"), 3).await;

@@ -23,6 +23,7 @@ async fn part() {
         "aborts" => aborts(database).await,
         "relays" => relays(database).await,
         "skewed" => skewed(database).await,
+        "ticks" => crate::periodic_processes::ticks(database).await,
         "records" => {
             let event = NewEvent::new("a.b", "skewed").unwrap();
             let mut client = database.connect().await.unwrap();
