@@ -8,7 +8,7 @@ use postrider::{Database, Engine, HandlerError, NewEvent, Recorder, Uuid};
 use postrider_testkit::Pooler;
 
 use crate::fixture::Fixture;
-use crate::health::wait_well;
+use crate::health::{wait_nothing_left, wait_well};
 use crate::support::{Seen, eager};
 
 /// Long enough that nothing in these tests is found by looking without being woken.
@@ -65,7 +65,7 @@ async fn everything_through_the_pooler(prepared_statements: u16) {
     for writer in writers {
         writer.await.unwrap();
     }
-    fixture.wait_finished().await;
+    wait_nothing_left(&fixture).await;
     engine.maintain().await.unwrap();
     wait_well(&engine).await;
     engine.shutdown().await;
@@ -128,7 +128,7 @@ async fn b13_an_engine_that_was_not_told_of_the_pooler_polls_and_leaves_no_lock_
         .unwrap();
     fixture.record("a.b", "x").await;
     seen.wait_for(1).await;
-    fixture.wait_finished().await;
+    wait_nothing_left(&fixture).await;
     engine.shutdown().await;
     let left = "select count(*) from pg_locks where locktype = 'advisory'
         and database = (select oid from pg_database where datname = current_database())";

@@ -10,7 +10,7 @@ use tokio_postgres::Client;
 
 use crate::fixture::{Fixture, PATIENCE};
 use crate::gate::Gate;
-use crate::health::{wait_ill, wait_well};
+use crate::health::{wait_ill, wait_nothing_left, wait_well};
 use crate::support::{Seen, eager};
 
 /// What the engine is about when the outage comes.
@@ -94,7 +94,7 @@ impl Running {
         self.fixture.sql("update postrider.subscription set paused_at = null").await;
         self.gate.open();
         self.record().await;
-        self.fixture.wait_finished().await;
+        wait_nothing_left(&self.fixture).await;
         wait_well(&self.engine).await;
         let mut subjects = self.seen.subjects("s");
         subjects.dedup();

@@ -7,7 +7,7 @@ use postrider_testkit::{Proxy, TestServer};
 
 use crate::fixture::{Fixture, event_type};
 use crate::gate::Gate;
-use crate::health::{wait_ill, wait_well};
+use crate::health::{wait_ill, wait_nothing_left, wait_well};
 use crate::support::{Seen, eager};
 
 /// How long the database may be silent in these tests.
@@ -39,7 +39,7 @@ async fn every_loop_gives_up_a_silent_line_and_nothing_is_lost_once_it_speaks_ag
     // The connections of before are never heard of again, only new ones are.
     proxy.cut();
     proxy.restore();
-    fixture.wait_finished().await;
+    wait_nothing_left(&fixture).await;
     wait_well(&engine).await;
     engine.shutdown().await;
     assert_eq!(seen.subjects("s").last().unwrap(), "x2");
@@ -71,7 +71,7 @@ async fn connections_that_stay_silent_for_good_are_replaced_by_new_ones() {
     dying.strand();
     fixture.record("a.b", "x2").await;
     seen.wait_for(2).await;
-    fixture.wait_finished().await;
+    wait_nothing_left(&fixture).await;
     wait_well(&engine).await;
     engine.shutdown().await;
     assert_eq!(seen.subjects("s"), ["x1", "x2"]);
