@@ -15,6 +15,7 @@ mod bell;
 mod builder;
 mod due;
 mod handler;
+mod handover;
 mod health;
 mod job;
 mod listener;

@@ -60,8 +60,13 @@ statements! {
     claims_return: ["claims_return"] (UUID, INT8_ARRAY, INT8);
     claim_jobs: ["claim_jobs"] (UUID, INT4_ARRAY, INT8, INT8, TIMESTAMPTZ_ARRAY);
     clock: ["clock"] (INT8);
-    fanout_batch: ["fanout_claim", "fanout_jobs"] (INT8, INT4, INT8);
-    fanout_one: ["fanout_retry_claim", "fanout_jobs"] (INT8, INT4, INT8);
+    fanout_batch: ["fanout_claim", "fanout_wanted", "fanout_jobs", "fanout_done", "fanout_answer"]
+        (INT8, INT4, INT8);
+    fanout_one:
+        ["fanout_retry_claim", "fanout_wanted", "fanout_jobs", "fanout_done", "fanout_answer"]
+        (INT8, INT4, INT8);
+    fanout_start: ["fanout_claim", "fanout_wanted", "fanout_start", "fanout_done", "fanout_started"]
+        (INT8, INT4, INT8, UUID, INT4_ARRAY, INT8);
     deleted_cancel: ["deleted_cancel"] (INT8, INT8);
     event_day_drop: ["event_day_drop"] (DATE, INT4);
     event_kept_forget: ["event_kept_forget"] (INT8, INT8);
@@ -96,7 +101,7 @@ statements! {
     route_insert: ["route_insert"] (TEXT_ARRAY, INT4_ARRAY);
     routing_bump: ["routing_bump"] ();
     routing_lock: ["routing_lock"] ();
-    routing_share: ["routing_share"] ();
+    routing_share: ["routing_share"] (BOOL);
     session_bury: ["session_bury"] ();
     session_close: ["session_close"] (UUID);
     session_forget: ["session_forget"] ();

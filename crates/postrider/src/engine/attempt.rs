@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinError;
 
 use super::handler::{Handler, TransactionHandler, Work};
+use super::handover::Room;
 use crate::JobLease;
 use crate::store::{Store, Terms};
 
@@ -22,8 +23,8 @@ pub(crate) struct Attempt {
     pub(crate) terms: Arc<Terms>,
     /// How many attempts are left after this one.
     pub(crate) attempts_left: i32,
-    /// The count of unsettled jobs of the queue, lowered when this one is settled.
-    pub(crate) unsettled: Arc<AtomicUsize>,
+    /// The room of the queue; the job's place is given back when it is settled.
+    pub(crate) room: Arc<Room>,
     /// The count of unsettled jobs of the lease.
     pub(crate) lease_jobs: Arc<AtomicUsize>,
 }
@@ -47,14 +48,14 @@ pub(crate) struct Finished {
     /// Whether the handler settled the job in its own transaction: if that committed, the job is
     /// gone, and finding nothing to settle is no surprise.
     pub(crate) may_be_settled: bool,
-    pub(crate) unsettled: Arc<AtomicUsize>,
+    pub(crate) room: Arc<Room>,
     pub(crate) lease_jobs: Arc<AtomicUsize>,
 }
 
 impl Finished {
     /// Gives the room of the queue back.
     pub(crate) fn free_room(&self) {
-        self.unsettled.fetch_sub(1, Ordering::AcqRel);
+        self.room.give_back(1);
     }
 }
 
@@ -66,7 +67,7 @@ pub(crate) fn start(
     finished: mpsc::UnboundedSender<Finished>,
     ended: mpsc::UnboundedSender<JobLease>,
 ) -> oneshot::Sender<()> {
-    let Attempt { handler, work, terms, attempts_left, unsettled, lease_jobs } = attempt;
+    let Attempt { handler, work, terms, attempts_left, room, lease_jobs } = attempt;
     let (number, lease, completed) = work.held();
     let timeout = terms.timeout;
     let mut running = match handler {
@@ -102,7 +103,7 @@ pub(crate) fn start(
             terms,
             end,
             may_be_settled,
-            unsettled,
+            room,
             lease_jobs,
         };
         // Both channels outlive every attempt unless the process is on its way out.

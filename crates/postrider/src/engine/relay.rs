@@ -23,14 +23,16 @@ use super::bell::Bell;
 use super::health::Part;
 use super::neighbours;
 use super::wake::Wakes;
-use crate::store::Store;
+use crate::store::{Fanned, Store};
 use crate::{Database, Error, EventType};
 
 /// How long the relay stays awake after the last event before it tries to sleep: going to sleep
 /// makes writers ring, which costs them more than a few looks cost the relay.
 const LINGER: Duration = Duration::from_millis(10);
-/// How often it looks while it lingers.
-const LINGER_LOOK: Duration = Duration::from_millis(1);
+/// How long after the start of a pass that found some events, though less than a batch, the next
+/// one starts at the soonest. A pass costs the server nearly the same for one event as for ten, and
+/// what it takes the writers lack. An event that finds the relay asleep or at rest is not kept.
+const PACE: Duration = Duration::from_millis(4);
 /// How long it waits before it asks for the bell again while a silent writer is open.
 const BELL_AGAIN: Duration = Duration::from_millis(50);
 /// How often the relay on duty asks the others for help, at most.
@@ -72,6 +74,8 @@ pub(crate) struct Relay {
     /// Attempts to give back to events: taken in an outage, which may have stopped us from saying
     /// so.
     refunds: Vec<i64>,
+    /// When the last pass began, if it found some events and less than a batch.
+    paced_since: Option<Instant>,
     /// How many fan-outs succeeded since a pass failed or failures were judged: while some do, a
     /// failure is the event's own.
     succeeded: usize,
@@ -98,6 +102,7 @@ impl Relay {
             bell_refused: false,
             outage: None,
             refunds: Vec::new(),
+            paced_since: None,
             succeeded: 0,
             last_help,
         }
@@ -173,6 +178,7 @@ impl Relay {
         let until = Instant::now() + LOOK_MAX;
         let mut more = true;
         while more && Instant::now() < until && !*stop.borrow() {
+            self.keep_pace().await;
             more = self.pass().await? > 0;
             // Awake: whoever records from now on need not ring. After the pass, not before it, so
             // that the event that woke us is not kept waiting.
@@ -182,14 +188,21 @@ impl Relay {
         Ok(more)
     }
 
+    /// Lets more events come together after a pass that found few.
+    async fn keep_pace(&mut self) {
+        if let Some(since) = self.paced_since.take() {
+            tokio::time::sleep_until(since + PACE).await;
+        }
+    }
+
     /// One batch. Returns how many events it fanned out.
     async fn pass(&mut self) -> Result<i64, Error> {
         let bound = self.floor.bound();
         let started = Instant::now();
-        let mut fanned = self.store.fan_out_batch(bound, self.config.batch_max).await?;
+        let mut fanned = self.fan_out(bound).await?;
         if !fanned.undeclared.is_empty() {
             self.declare_unknown(std::mem::take(&mut fanned.undeclared)).await?;
-            fanned = self.store.fan_out_batch(bound, self.config.batch_max).await?;
+            fanned = self.fan_out(bound).await?;
         }
         self.floor.passed(fanned.last_seq, started.elapsed());
         if fanned.events > 0 {
@@ -197,11 +210,13 @@ impl Relay {
             self.wakes.fanned();
         }
         self.floor.advance(&self.store).await?;
+        let is_full = fanned.events >= i64::from(self.config.batch_max);
+        self.paced_since = (fanned.events > 0 && !is_full).then_some(started);
         if fanned.events > 0 {
             self.succeeded += 1;
             self.bell_refused = false;
             tracing::debug!(events = fanned.events, jobs = fanned.jobs, "fanned out");
-            if fanned.events >= i64::from(self.config.batch_max) {
+            if is_full {
                 self.ask_for_help().await?;
             }
         }
@@ -216,6 +231,24 @@ impl Relay {
             return Box::pin(self.pass()).await;
         }
         Ok(fanned.events)
+    }
+
+    /// Fans a batch out, starting jobs in the worker of this process when that waits for some.
+    async fn fan_out(&self, bound: i64) -> Result<Fanned, Error> {
+        let Some(offer) = self.wakes.handover.offer() else {
+            return self.store.fan_out_batch(bound, self.config.batch_max).await;
+        };
+        // Without a good answer nobody knows what was committed: dropped, the offer tells.
+        let (fanned, started) = self
+            .store
+            .fan_out_and_start(
+                (bound, self.config.batch_max),
+                offer.session,
+                (&offer.subscriptions, offer.most),
+            )
+            .await?;
+        offer.hand_over(started);
+        Ok(fanned)
     }
 
     /// Declares types on first sight, before their events are claimed.
@@ -272,8 +305,7 @@ impl Relay {
     async fn linger(&mut self) -> bool {
         let until = Instant::now() + LINGER;
         while Instant::now() < until {
-            let woken =
-                tokio::time::timeout(LINGER_LOOK, self.wakes.relay.notified()).await.is_ok();
+            let woken = tokio::time::timeout(PACE, self.wakes.relay.notified()).await.is_ok();
             if woken || !self.is_quiet().await {
                 return false;
             }

@@ -3,8 +3,11 @@
 //! How it fails: it does not; a wake-up that comes too early is kept, one that is lost is made up
 //! for by the sweep. Invariant: a notification is a hint and carries no data.
 
+use std::sync::Arc;
+
 use tokio::sync::{Notify, watch};
 
+use super::handover::Handover;
 use super::health::Vitals;
 
 /// The wake-ups of one engine.
@@ -20,6 +23,8 @@ pub(crate) struct Wakes {
     settled: watch::Sender<u64>,
     /// Whether what is said is heard on the listening connection.
     listening: watch::Sender<bool>,
+    /// Where a fan-out leaves the jobs that it started here.
+    pub(crate) handover: Arc<Handover>,
     /// How each of them fares.
     pub(crate) vitals: Vitals,
 }
@@ -32,6 +37,7 @@ impl Wakes {
             fanned: watch::Sender::new(0),
             settled: watch::Sender::new(0),
             listening: watch::Sender::new(false),
+            handover: Arc::default(),
             vitals: Vitals::default(),
         }
     }

@@ -18,6 +18,7 @@ use uuid::Uuid;
 use super::attempt::{self, End, Finished};
 use super::due::Bounds;
 use super::handler::{Delivery, Handler, Work};
+use super::handover::Room;
 use super::health::Part;
 use super::job::Job;
 use super::relay::jittered;
@@ -44,19 +45,12 @@ pub(crate) struct Registered {
     pub(crate) handler: Handler,
 }
 
-/// A queue of this process: its limit and how many of its jobs are unsettled.
+/// A queue of this process.
 #[derive(Debug)]
 struct Queue {
-    limit: usize,
+    room: Arc<Room>,
     subscriptions: Vec<i32>,
-    unsettled: Arc<AtomicUsize>,
     bounds: Bounds,
-}
-
-impl Queue {
-    fn room(&self) -> usize {
-        self.limit.saturating_sub(self.unsettled.load(Ordering::Acquire))
-    }
 }
 
 /// Everything that does not change while the engine runs.
@@ -89,6 +83,8 @@ pub(crate) struct Worker {
     /// Whether the answer of a claim may have been lost, so that jobs run here that nobody knows
     /// of.
     answer_lost: bool,
+    /// Jobs that the relay of this process started.
+    handed: mpsc::UnboundedReceiver<Vec<Claimed>>,
 }
 
 /// When to look for jobs again.
@@ -123,7 +119,7 @@ impl Worker {
         let (ended_sender, ended) = mpsc::unbounded_channel();
         let settler = Settler::new(store.clone(), session, Arc::clone(&wakes));
         let settling = tokio::spawn(settler.run(settle_these));
-        let mut queues: HashMap<&str, Queue> = HashMap::new();
+        let mut queues: HashMap<&str, (usize, Vec<i32>)> = HashMap::new();
         for (id, registered) in &config.registered {
             let name = registered.queue.as_str();
             // A queue that another version of the code named was not counted against the pool at
@@ -132,17 +128,19 @@ impl Worker {
                 true => 1,
                 false => config.queues.get(name).copied().unwrap_or(super::QUEUE_LIMIT_DEFAULT),
             };
-            let fresh = || Queue {
-                limit,
-                subscriptions: Vec::new(),
-                unsettled: Arc::default(),
-                bounds: Bounds::default(),
-            };
-            let queue = queues.entry(name).or_insert_with(fresh);
-            queue.limit = queue.limit.min(limit);
-            queue.subscriptions.push(*id);
+            let queue = queues.entry(name).or_insert_with(|| (limit, Vec::new()));
+            queue.0 = queue.0.min(limit);
+            queue.1.push(*id);
         }
-        let queues = queues.into_values().collect();
+        let queue = |(limit, subscriptions)| Queue {
+            room: Arc::new(Room::new(limit)),
+            subscriptions,
+            bounds: Bounds::default(),
+        };
+        let queues: Vec<Queue> = queues.into_values().map(queue).collect();
+        let open =
+            queues.iter().map(|queue| (Arc::clone(&queue.room), queue.subscriptions.clone()));
+        let handed = wakes.handover.open(session, open.collect());
         let recorder = Arc::new(Recorder::new(&store.schema));
         let worker = Self {
             store,
@@ -157,6 +155,7 @@ impl Worker {
             ended_sender,
             leases: Vec::new(),
             answer_lost: false,
+            handed,
         };
         (worker, settling)
     }
@@ -184,59 +183,133 @@ impl Worker {
                 tokio::task::yield_now().await;
                 continue;
             }
-            tokio::select! {
-                () = self.wakes.work.notified() => {}
-                () = tokio::time::sleep(wait) => {}
-                Some(jobs) = cancelled.recv() => self.cancel(&jobs),
-                Some(lease) = self.ended.recv() => self.forget(lease),
-                _ = stop.wait_for(|stop| *stop != Stop::Not) => {}
-            }
+            self.rest(wait, &mut stop, &mut cancelled).await;
         }
         let lost = *stop.borrow() == Stop::SessionLost;
+        self.wakes.handover.close(self.session);
+        self.take_last_handed(lost).await;
         self.finish(lost, &mut stop).await;
+    }
+
+    /// Waits for a reason to claim, at most `wait`.
+    async fn rest(
+        &mut self,
+        wait: Duration,
+        stop: &mut watch::Receiver<Stop>,
+        cancelled: &mut mpsc::UnboundedReceiver<Vec<i64>>,
+    ) {
+        let wakes = Arc::clone(&self.wakes);
+        let (woken, timeout) = (wakes.work.notified(), tokio::time::sleep(wait));
+        tokio::pin!(woken, timeout);
+        loop {
+            tokio::select! {
+                () = &mut woken => return,
+                () = &mut timeout => return,
+                Some(jobs) = self.handed.recv() => self.start_handed(jobs),
+                Some(jobs) = cancelled.recv() => self.cancel(&jobs),
+                Some(lease) = self.ended.recv() => self.forget(lease),
+                _ = stop.wait_for(|stop| *stop != Stop::Not) => return,
+            }
+        }
     }
 
     /// Claims for every queue with room. Returns when to look again, unless woken.
     async fn fill(&mut self) -> Result<Next, crate::Error> {
         let (mut more, mut look) = (false, Duration::MAX);
+        while let Ok(jobs) = self.handed.try_recv() {
+            self.start_handed(jobs);
+        }
         self.return_lost_claims().await?;
         for index in 0..self.queues.len() {
-            let queue = &self.queues[index];
-            let room = queue.room().min(CLAIM_MAX);
-            if room == 0 {
+            let room = Arc::clone(&self.queues[index].room);
+            let places = room.take(CLAIM_MAX);
+            if places == 0 {
+                // What waits may be due before anything that is fanned out now.
+                room.set_drained(false);
                 continue;
             }
-            let most = i64::try_from(room).unwrap_or(i64::MAX);
-            // Set until the answer is here: a claim may be committed and its answer lost.
-            self.answer_lost = true;
-            let (from, asked_at) = (queue.bounds.next(), Instant::now());
-            let claimed =
-                self.store.claim_jobs(self.session, &queue.subscriptions, most, &from).await?;
-            self.answer_lost = false;
-            let head = claimed.first().map(|job| (job.priority, job.head_due_at));
-            let bounds = &mut self.queues[index].bounds;
-            bounds.looked(from, asked_at.elapsed(), head);
-            if claimed.is_empty() && !Bounds::was_everywhere(&from) {
-                look = look.min(bounds.until_full_look().max(LOOK_AGAIN));
-            }
-            more |= !claimed.is_empty() && claimed.len() <= room;
-            let lease_jobs = Arc::new(AtomicUsize::new(claimed.len()));
-            if let Some(job) = claimed.first() {
-                self.leases.push((job.lease.token, Arc::clone(&lease_jobs)));
-            }
-            for job in claimed {
+            let claimed = self.claim(index, places, &mut look).await;
+            let taken = claimed.as_ref().map_or(0, Vec::len).min(places);
+            room.give_back(places - taken);
+            let claimed = claimed?;
+            room.set_drained(claimed.is_empty());
+            more |= !claimed.is_empty();
+            self.start_all(index, claimed);
+        }
+        let more = more && self.queues.iter().any(|queue| !queue.room.is_full());
+        Ok(if more { Next::Now } else { Next::Within(look) })
+    }
+
+    /// Claims up to `most` jobs of a queue. `look` becomes the time until the next full look when
+    /// that is sooner.
+    async fn claim(
+        &mut self,
+        index: usize,
+        most: usize,
+        look: &mut Duration,
+    ) -> Result<Vec<Claimed>, crate::Error> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let Queue { subscriptions, bounds, .. } = &mut self.queues[index];
+        // Set until the answer is here: a claim may be committed and its answer lost.
+        let lost_before = std::mem::replace(&mut self.answer_lost, true);
+        let (from, asked_at) = (bounds.next(), Instant::now());
+        let claimed = self.store.claim_jobs(self.session, subscriptions, most, &from).await?;
+        self.answer_lost = lost_before;
+        let head = claimed.first().map(|job| (job.priority, job.head_due_at));
+        bounds.looked(from, asked_at.elapsed(), head);
+        if claimed.is_empty() && !Bounds::was_everywhere(&from) {
+            *look = (*look).min(bounds.until_full_look().max(LOOK_AGAIN));
+        }
+        Ok(claimed)
+    }
+
+    /// Starts what one claim of a queue brought, whose places are taken.
+    fn start_all(&mut self, index: usize, claimed: Vec<Claimed>) {
+        let Some(first) = claimed.first() else { return };
+        let lease_jobs = Arc::new(AtomicUsize::new(claimed.len()));
+        self.leases.push((first.lease.token, Arc::clone(&lease_jobs)));
+        for job in claimed {
+            self.start(index, job, &lease_jobs);
+        }
+    }
+
+    /// Starts what a fan-out of this process brought.
+    fn start_handed(&mut self, handed: Vec<Claimed>) {
+        let Some(first) = handed.first() else { return };
+        let lease_jobs = Arc::new(AtomicUsize::new(handed.len()));
+        self.leases.push((first.lease.token, Arc::clone(&lease_jobs)));
+        for job in handed {
+            let has = |queue: &Queue| queue.subscriptions.contains(&job.subscription_id);
+            if let Some(index) = self.queues.iter().position(has) {
                 self.start(index, job, &lease_jobs);
             }
         }
-        let more = more && self.queues.iter().any(|queue| queue.room() > 0);
-        Ok(if more { Next::Now } else { Next::Within(look) })
+    }
+
+    /// At the end: what was handed over until now runs to its end like the rest, and what nobody
+    /// knows of goes back.
+    async fn take_last_handed(&mut self, lost: bool) {
+        self.handed.close();
+        while let Some(jobs) = self.handed.recv().await {
+            self.start_handed(jobs);
+        }
+        if !lost && let Err(error) = self.return_lost_claims().await {
+            tracing::debug!(%error, "jobs of an unheard claim stay until the session ends");
+        }
     }
 
     /// After a claim whose answer may be lost, puts back what it took.
     async fn return_lost_claims(&mut self) -> Result<(), crate::Error> {
         self.leases.retain(|(_, jobs)| jobs.load(Ordering::Acquire) > 0);
+        self.answer_lost |= self.wakes.handover.answer_was_lost();
         if !self.answer_lost {
             return Ok(());
+        }
+        // No fan-out starts jobs meanwhile, and those that did are known. One that hangs must not
+        // hold up the claims: then it is for the next time.
+        let Some(_order) = self.wakes.handover.try_hold() else { return Ok(()) };
+        while let Ok(jobs) = self.handed.try_recv() {
+            self.start_handed(jobs);
         }
         let known: Vec<i64> = self.leases.iter().map(|(token, _)| *token).collect();
         let jobs = self.store.return_claims(self.session, &known).await?;
@@ -247,7 +320,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Starts the handler of a claimed job.
+    /// Starts the handler of a claimed job, whose place is taken.
     fn start(&mut self, queue: usize, job: Claimed, lease_jobs: &Arc<AtomicUsize>) {
         let Some(registered) = self.config.registered.get(&job.subscription_id).cloned() else {
             // Claims name the registered subscriptions only.
@@ -255,9 +328,8 @@ impl Worker {
             return;
         };
         let lease = job.lease;
-        let unsettled = Arc::clone(&self.queues[queue].unsettled);
+        let room = Arc::clone(&self.queues[queue].room);
         let lease_jobs = Arc::clone(lease_jobs);
-        unsettled.fetch_add(1, Ordering::AcqRel);
         let attempts_left = match job.attempt {
             // The count cannot grow any more, so this is the last.
             i32::MAX => 0,
@@ -276,7 +348,7 @@ impl Worker {
                     terms: job.terms,
                     end: End::Outcome(Outcome::Discard(super::chain(&error))),
                     may_be_settled: false,
-                    unsettled,
+                    room,
                     lease_jobs,
                 });
                 return;
@@ -288,7 +360,7 @@ impl Worker {
                 work,
                 terms: job.terms,
                 attempts_left,
-                unsettled,
+                room,
                 lease_jobs,
             },
             self.store.clone(),

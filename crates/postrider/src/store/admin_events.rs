@@ -109,7 +109,7 @@ impl Store {
     pub(crate) async fn skip_event(&self, seq: i64) -> Result<bool, Error> {
         let mut connection = self.connection().await?;
         let transaction = connection.begin().await?;
-        self.query_on(&transaction, &self.statements.routing_share, &[]).await?;
+        self.query_on(&transaction, &self.statements.routing_share, &[&true]).await?;
         let params: &[Param<'_>] = &[&seq, &self.clock.shift()];
         let rows = self.query_on(&transaction, &self.statements.event_skip, params).await?;
         self.query_on(&transaction, &self.statements.bell_ring, &[&"fanned"]).await?;

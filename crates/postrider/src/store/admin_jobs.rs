@@ -95,7 +95,7 @@ impl Store {
     pub(crate) async fn revive_job(&self, id: i64) -> Result<bool, Error> {
         let mut connection = self.connection().await?;
         let transaction = connection.begin().await?;
-        self.query_on(&transaction, &self.statements.routing_share, &[]).await?;
+        self.query_on(&transaction, &self.statements.routing_share, &[&true]).await?;
         let params: &[Param<'_>] = &[&id, &self.clock.shift()];
         let rows = self.query_on(&transaction, &self.statements.job_revive, params).await?;
         self.query_on(&transaction, &self.statements.bell_ring, &[&"changed"]).await?;

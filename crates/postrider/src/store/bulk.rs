@@ -67,7 +67,7 @@ impl Store {
             (Jobs::Finished, Some(BulkAction::Retry)) => {
                 let mut connection = self.connection().await?;
                 let transaction = connection.begin().await?;
-                self.query_on(&transaction, &self.statements.routing_share, &[]).await?;
+                self.query_on(&transaction, &self.statements.routing_share, &[&true]).await?;
                 let rows = self.query_on(&transaction, statement, params).await?;
                 transaction.commit().await?;
                 rows

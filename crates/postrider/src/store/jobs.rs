@@ -3,7 +3,7 @@
 //! How it fails: the database's error; a failed settle has changed nothing and may be repeated.
 //! Invariant: a settle changes a job only while it is held under the token that is given.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -198,6 +198,24 @@ fn terms(row: &Row) -> Result<Terms, Error> {
         backoff: backoff.0,
         timeout: Duration::from_millis(u64::try_from(timeout_ms).unwrap_or(1)),
     })
+}
+
+/// Reads the jobs that a fan-out started, which may be of several subscriptions.
+pub(super) fn started(rows: &[Row]) -> Result<Vec<Claimed>, Error> {
+    let mut by_subscription: HashMap<i32, Arc<Terms>> = HashMap::new();
+    let mut started = Vec::new();
+    for row in rows {
+        let Some(subscription) = row.try_get::<_, Option<i32>>("subscription_id")? else {
+            continue;
+        };
+        let terms = match by_subscription.get(&subscription) {
+            Some(terms) => Arc::clone(terms),
+            None => Arc::new(terms(row)?),
+        };
+        started.push(claimed(row, &terms)?);
+        by_subscription.insert(subscription, terms);
+    }
+    Ok(started)
 }
 
 fn claimed(row: &Row, terms: &Arc<Terms>) -> Result<Claimed, Error> {

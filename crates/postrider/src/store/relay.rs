@@ -10,8 +10,9 @@ use futures_util::join;
 use serde_json::value::RawValue;
 use tokio_postgres::Row;
 use tokio_postgres::types::Json;
+use uuid::Uuid;
 
-use super::{Link, Store, micros};
+use super::{Claimed, Link, Store, micros};
 use crate::Error;
 use crate::sql::Statement;
 
@@ -58,12 +59,30 @@ const COMMIT: &str = "commit";
 impl Store {
     /// Fans out up to `batch_max` owed events above `bound`, in one transaction.
     pub(crate) async fn fan_out_batch(&self, bound: i64, batch_max: i32) -> Result<Fanned, Error> {
-        self.fan_out(&self.statements.fanout_batch, bound, batch_max).await
+        let params: &[super::Param<'_>] = &[&bound, &batch_max, &self.clock.shift()];
+        Ok(self.fan_out(&self.statements.fanout_batch, params, false).await?.0)
+    }
+
+    /// The same, with bound and largest batch, and starts under `session` up to so many jobs of
+    /// the given subscriptions; returns those too. The commit waits for the disk then, as that of a
+    /// claim does.
+    pub(crate) async fn fan_out_and_start(
+        &self,
+        (bound, batch_max): (i64, i32),
+        session: Uuid,
+        (subscriptions, most): (&[i32], i64),
+    ) -> Result<(Fanned, Vec<Claimed>), Error> {
+        let (shift, statement) = (self.clock.shift(), &self.statements.fanout_start);
+        let params: &[super::Param<'_>] =
+            &[&bound, &batch_max, &shift, &session, &subscriptions, &most];
+        let (fanned, rows) = self.fan_out(statement, params, true).await?;
+        Ok((fanned, super::jobs::started(&rows)?))
     }
 
     /// Fans out one event that failed before; `failure` was claimed and its attempt committed.
     pub(crate) async fn fan_out_failure(&self, failure: Failure) -> Result<Fanned, Error> {
-        self.fan_out(&self.statements.fanout_one, failure.seq, failure.attempt).await
+        let params: &[super::Param<'_>] = &[&failure.seq, &failure.attempt, &self.clock.shift()];
+        Ok(self.fan_out(&self.statements.fanout_one, params, false).await?.0)
     }
 
     /// Begin, lock, statement and commit in one round trip. When the statement fails the server
@@ -71,48 +90,48 @@ impl Store {
     async fn fan_out(
         &self,
         statement: &Statement,
-        first: i64,
-        second: i32,
-    ) -> Result<Fanned, Error> {
+        params: &[super::Param<'_>],
+        waits_for_disk: bool,
+    ) -> Result<(Fanned, Vec<Row>), Error> {
         let connection = self.connection().await?;
-        let result = self.fan_out_on(&connection, statement, first, second).await;
+        let result = self.fan_out_on(&connection, statement, params, waits_for_disk).await;
         drop(connection);
         let rows = match result {
             Err(error) if error.sqlstate() == Some(UNDECLARED_TYPES) => {
-                return undeclared(&error);
+                return Ok((undeclared(&error)?, Vec::new()));
             }
             result => result?,
         };
-        let Some(row) = rows.first() else { return Ok(Fanned::default()) };
+        let Some(row) = rows.first() else { return Ok((Fanned::default(), rows)) };
         let filter_errors: Option<FilterErrors> = row.try_get("filter_errors")?;
         if let Some(errors) = &filter_errors {
             self.query(&self.statements.filter_error, &[errors]).await?;
         }
-        Ok(Fanned {
+        let fanned = Fanned {
             events: row.try_get("events")?,
             jobs: row.try_get("jobs")?,
             last_seq: row.try_get("last_seq")?,
             filter_failed: filter_errors.is_some(),
             undeclared: Vec::new(),
-        })
+        };
+        Ok((fanned, rows))
     }
 
     async fn fan_out_on(
         &self,
         connection: &Link,
         statement: &Statement,
-        first: i64,
-        second: i32,
+        params: &[super::Param<'_>],
+        waits_for_disk: bool,
     ) -> Result<Vec<Row>, Error> {
-        let shift = self.clock.shift();
-        let params: &[super::Param<'_>] = &[&first, &second, &shift];
         // Prepared before anything is sent: a statement that had to be prepared on the way would be
         // overtaken by the commit.
         let share = self.ready(connection, &self.statements.routing_share).await?;
         let statement = self.ready(connection, statement).await?;
+        let disk: &[super::Param<'_>] = &[&waits_for_disk];
         let (begun, shared, rows, committed) = join!(
             self.command(connection, BEGIN),
-            self.run_ready(connection, &share, &[]),
+            self.run_ready(connection, &share, disk),
             self.run_ready(connection, &statement, params),
             self.command(connection, COMMIT),
         );

@@ -41,6 +41,7 @@ mod fixture;
 mod floor;
 mod gate;
 mod half_open;
+mod handover;
 mod health;
 mod jobs;
 mod killed;

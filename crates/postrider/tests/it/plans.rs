@@ -19,6 +19,11 @@ const SESSION: &str = "00000000-0000-0000-0000-000000000001";
 
 const CASES: &[Case] = &[
     ("fanout_batch", "100000, 200, 0", &["owed_pkey", "event_*_pkey"]),
+    (
+        "fanout_start",
+        "100000, 200, 0, '{S}', '{1,2,3}', 64",
+        &["owed_pkey", "event_*_pkey", "a_type_routes_once"],
+    ),
     ("fanout_one", "7, 1, 0", &["fanout_failure_pkey", "event_*_pkey", "a_type_routes_once"]),
     (
         "claim_jobs",

@@ -1,0 +1,2 @@
+-- Fan-out, last part: always one row.
+select * from answer
