@@ -23,6 +23,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "application_jobs",
         text: include_str!("../sql/migrations/0002_application_jobs.sql"),
     },
+    Migration { version: 3, name: "watch", text: include_str!("../sql/migrations/0003_watch.sql") },
 ];
 
 /// The functions, replaced as a whole.
@@ -32,15 +33,16 @@ const FUNCTIONS: &[&str] = &[
     include_str!("../sql/functions/settle.sql"),
     include_str!("../sql/functions/wake.sql"),
     include_str!("../sql/functions/maintenance.sql"),
+    include_str!("../sql/functions/watch.sql"),
 ];
 
 /// Counts changes of [`FUNCTIONS`]: raise it with every change, so that an older program does not
 /// put its own back.
-const FUNCTIONS_REVISION: i32 = 2;
+const FUNCTIONS_REVISION: i32 = 3;
 
 /// The text of [`FUNCTIONS`] at this revision, as [`crate::schema::fnv1a`] hashes it.
 #[cfg(test)]
-const FUNCTIONS_HASH: u64 = 0x5e1f_9163_04b4_2f5c;
+const FUNCTIONS_HASH: u64 = 0x1421_825e_1128_a27d;
 
 /// How many days of partitions are made ahead.
 pub(crate) const PARTITION_DAYS_AHEAD: i32 = 7;

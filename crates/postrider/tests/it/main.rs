@@ -76,3 +76,5 @@ mod subscriptions;
 mod support;
 mod suspects;
 mod unique_jobs;
+mod watch;
+mod watch_refusals;

@@ -38,6 +38,8 @@ const GIVEN: &str = "
     insert into postrider.periodic (name, kind, cron, time_zone, arguments, catch_up, catch_up_max,
       version, declared_at)
       values ('nightly', 'k', '0 0 * * *', 'UTC', '{}', 'once', 100, 1, now());
+    insert into postrider.watch (schema_name, table_name, type, subject, tenant, columns, include)
+      values ('public', 't', 'a.b', 's', '', '{id}', 'none');
     insert into postrider.periodic_tick select id, '2000-01-01', 1 from postrider.periodic;";
 
 /// Every rule by the name of its constraint or unique index, as `table: name` or `domain: name`.

@@ -1,4 +1,4 @@
-//! For every rule of application jobs and periodic jobs, statements that break it.
+//! For every rule of application jobs, periodic jobs and watches, statements that break it.
 
 /// What `schema.rs` runs beside the rest: table, rule, SQL.
 pub(crate) const OF_JOBS: &[(&str, &str, &str)] = &[
@@ -70,5 +70,26 @@ pub(crate) const OF_JOBS: &[(&str, &str, &str)] = &[
         "periodic_tick",
         "periodic_tick_periodic_id_fkey",
         "insert into postrider.periodic_tick values (-1, now(), 1)",
+    ),
+    (
+        "watch",
+        "watch_pkey",
+        "insert into postrider.watch (id, schema_name, table_name, type, subject, tenant, columns,
+         include) overriding system value select id, schema_name, 'other', type, subject, tenant,
+         columns, include from postrider.watch",
+    ),
+    (
+        "watch",
+        "a_table_is_watched_once_for_a_type",
+        "insert into postrider.watch (schema_name, table_name, type, subject, tenant, columns,
+         include) select schema_name, table_name, type, subject, tenant, columns, include
+         from postrider.watch",
+    ),
+    ("watch", "include_is_known", "update postrider.watch set include = 'some'"),
+    ("watch", "columns_are_some", "update postrider.watch set columns = '{}'"),
+    (
+        "watch",
+        "columns_are_some",
+        "update postrider.watch set columns = array_fill('a'::text, '{1601}')",
     ),
 ];
