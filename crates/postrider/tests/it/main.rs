@@ -48,6 +48,7 @@ mod killed;
 mod leases;
 mod listener;
 mod lost_claims;
+mod lost_partition;
 mod maintenance;
 mod migrate;
 mod path;
