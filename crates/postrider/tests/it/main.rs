@@ -17,6 +17,7 @@ mod cases_b06;
 mod cases_b07;
 mod cases_b08;
 mod cases_b09;
+mod cases_b11;
 mod cases_b12;
 mod cases_b13;
 mod cases_b14;
