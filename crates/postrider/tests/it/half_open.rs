@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use postrider::{Database, Engine, Part};
-use postrider_testkit::{Proxy, TestServer};
+use postrider_testkit::{Proxy, TestServer, wait_until};
 
-use crate::fixture::{Fixture, event_type};
+use crate::fixture::{Fixture, PATIENCE, event_type};
 use crate::gate::Gate;
 use crate::health::{wait_ill, wait_nothing_left, wait_well};
 use crate::support::{Seen, eager};
@@ -46,7 +46,7 @@ async fn every_loop_gives_up_a_silent_line_and_nothing_is_lost_once_it_speaks_ag
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn connections_that_stay_silent_for_good_are_replaced_by_new_ones() {
+async fn b10_connections_that_stay_silent_for_good_are_replaced_by_new_ones() {
     let mut fixture = Fixture::new().await;
     // The engine's own connections go through a line that dies, those made later through another.
     let (dying, living) =
@@ -95,10 +95,16 @@ async fn a_statement_without_an_answer_is_called_off_at_the_server() {
     wait_ill(&engine, Part::Claims).await;
     let claims = "select count(*) from pg_stat_activity where datname = current_database()
         and wait_event_type = 'Lock' and query like '-- Claims due jobs%'";
+    let backend = claims.replace("count(*)", "pid || ' since ' || query_start");
     // Claim after claim gives up; at no time do more than the one of the moment wait.
     for _ in 0..3 {
-        assert!(fixture.count(claims).await <= 1);
-        tokio::time::sleep(LIMIT / 2).await;
+        let before = fixture.texts(&backend).await;
+        wait_until("another claim waits than before", PATIENCE, async || {
+            assert!(fixture.count(claims).await <= 1);
+            let now = fixture.texts(&backend).await;
+            (!now.is_empty() && now != before).then_some(()).ok_or(format!("{now:?}"))
+        })
+        .await;
     }
     other.batch_execute("rollback").await.unwrap();
     wait_well(&engine).await;
@@ -153,10 +159,8 @@ async fn maintenance(url: &str) -> tokio_postgres::Client {
 
 /// A database is renamed once nobody is in it.
 async fn wait_renamed(client: &tokio_postgres::Client, rename: &str) {
-    postrider_testkit::wait_until(
-        "the database is renamed",
-        crate::fixture::PATIENCE,
-        async || client.batch_execute(rename).await.map_err(|error| error.to_string()),
-    )
+    wait_until("the database is renamed", PATIENCE, async || {
+        client.batch_execute(rename).await.map_err(|error| error.to_string())
+    })
     .await;
 }

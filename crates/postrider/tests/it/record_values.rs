@@ -65,26 +65,6 @@ async fn bytes_arrive_with_their_media_type() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn payloads_around_the_size_of_a_notification_and_of_a_megabyte_arrive() {
-    let mut fixture = Fixture::new().await;
-    let raise = "update postrider.setting set data_bytes_max = 2000000";
-    fixture.client.batch_execute(raise).await.unwrap();
-    let (handler, mut got) = collector();
-    let engine = fixture.engine().declare(event_type("a.b"));
-    let engine = engine.subscribe(Subscription::new("s", ["**"]).unwrap(), handler);
-    let engine = engine.start().await.unwrap();
-    for bytes in [7_999, 8_000, 8_001, 1 << 20] {
-        let text = "é".repeat(bytes / 2 - 1) + if bytes % 2 == 1 { "x" } else { "" };
-        let event = NewEvent::new("a.b", "s").unwrap().data(&text).unwrap();
-        assert_eq!(event.payload.as_json().map(str::len), Some(bytes));
-        fixture.recorder.record(&mut fixture.client, &event).await.unwrap();
-        let found: String = got.next().await.event.data().unwrap();
-        assert!(found == text, "{bytes} bytes came back as {}", found.len() + 2);
-    }
-    engine.shutdown().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_rollback_to_a_savepoint_or_of_all_leaves_nothing_behind() {
     let mut fixture = Fixture::new().await;
     fixture.declare(&["a.b"]).await;
