@@ -20,6 +20,7 @@ mod subscriptions;
 mod tail;
 mod types;
 mod up;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -94,6 +95,8 @@ enum Command {
     Periodic(periodic::Command),
     /// Look for everything that keeps Postrider from doing well.
     Doctor(doctor::Args),
+    /// Check the signature of a webhook, and say why it does not verify.
+    Verify(verify::Args),
     /// Print completions for a shell.
     Completions(completions::Args),
     /// Measure against hand-written SQL on the same server, as ratios; on a private server unless a
@@ -164,6 +167,7 @@ async fn dispatch(command: Command, context: &Context) -> Result<ExitCode, Failu
         Command::Jobs(command) => jobs::run(command, context).await,
         Command::Periodic(command) => periodic::run(command, context).await,
         Command::Doctor(args) => doctor::run(args, context).await,
+        Command::Verify(args) => verify::run(args, context).await,
     }
 }
 

@@ -8,9 +8,10 @@ use serde_json::Value;
 
 /// For each crate, what it may depend on within the workspace. A crate that is not listed may
 /// depend on all others.
-const ALLOWED: [(&str, &[&str]); 5] = [
+const ALLOWED: [(&str, &[&str]); 6] = [
     ("postrider-core", &[]),
     ("postrider", &["postrider-core"]),
+    ("postrider-webhook", &[]),
     ("postrider-embedded", &[]),
     ("postrider-testkit", &["postrider", "postrider-core", "postrider-embedded"]),
     ("xtask", &["postrider-embedded"]),

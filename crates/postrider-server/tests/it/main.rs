@@ -12,3 +12,4 @@ mod record;
 mod serve;
 mod tail;
 mod up;
+mod verify;

@@ -147,7 +147,8 @@ pub(crate) async fn end(mut command: Command) -> Ended {
     ended(command.output().await.unwrap())
 }
 
-fn ended(output: std::process::Output) -> Ended {
+/// How a run ended that was waited for.
+pub(crate) fn ended(output: std::process::Output) -> Ended {
     Ended {
         code: output.status.code().unwrap_or(-1),
         out: String::from_utf8(output.stdout).unwrap(),
