@@ -1,7 +1,8 @@
-//! Signatures of Standard Webhooks: making them, verifying them, and saying why one does not verify.
+//! Signatures of Standard Webhooks: making, verifying, and saying why one does not verify.
 //!
-//! What it is: [`SigningSecret`] signs a [`Message`]; [`VerifyingSecret`] verifies it, as HMAC-SHA256
-//! (`v1`) or ed25519 (`v1a`). Nothing here does I/O or looks at a clock: the time is a parameter.
+//! What it is: [`SigningSecret`] signs a [`Message`]; [`VerifyingSecret`] verifies it, as
+//! HMAC-SHA256 (`v1`) or ed25519 (`v1a`). Nothing here does I/O or looks at a clock: the time is a
+//! parameter.
 //!
 //! How it fails: a secret that cannot be is an [`InvalidSecret`]; whatever does not verify is a
 //! [`Refusal`], which says what was wrong.

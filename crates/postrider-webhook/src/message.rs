@@ -1,7 +1,7 @@
 //! What is signed: the id, the timestamp and the raw body.
 //!
-//! How it fails: [`Refusal`] for an id that a header cannot carry or that would make the signed bytes
-//! ambiguous. Invariant: no two messages have the same signed bytes.
+//! How it fails: [`Refusal`] for an id that a header cannot carry or that would make the signed
+//! bytes ambiguous. Invariant: no two messages have the same signed bytes.
 
 use crate::Refusal;
 

@@ -1,7 +1,7 @@
 //! Verifying a message as it came over the wire.
 //!
-//! How it fails: [`Refusal`]. Invariants: any matching signature of any of the secrets is enough, so
-//! that secrets can be rotated; versions that are not known are passed over.
+//! How it fails: [`Refusal`]. Invariants: any matching signature of any of the secrets is enough,
+//! so that secrets can be rotated; versions that are not known are passed over.
 
 use crate::{Message, Refusal, VerifyingSecret};
 

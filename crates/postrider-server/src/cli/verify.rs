@@ -1,7 +1,8 @@
 //! `postrider verify`: whether a webhook's signature is right, and why not.
 //!
 //! How it fails: exit code 1 with the reason when it does not verify, 2 for a secret that cannot be
-//! one or a body that is too large. Invariants: the body is taken byte for byte; no secret is printed.
+//! one or a body that is too large. Invariants: the body is taken byte for byte; no secret is
+//! printed.
 
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,7 +1,7 @@
 //! B11: a notification queue that fills because a stray session listens and stays in a transaction.
-//! Only PostgreSQL 17 lets a test make the queue so small that it fills, and older servers run these
-//! tests too. What holds on each of them is tested: events are recorded and handled without any
-//! notification of the writer, and the doctor shows how full the queue is.
+//! Only PostgreSQL 17 lets a test make the queue so small that it fills, and older servers run
+//! these tests too. What holds on each of them is tested: events are recorded and handled without
+//! any notification of the writer, and the doctor shows how full the queue is.
 
 use postrider::Schema;
 use postrider::admin::Limits;
