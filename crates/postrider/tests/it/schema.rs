@@ -182,7 +182,8 @@ async fn a_role_that_may_only_record_can_do_nothing_else() {
         .await
         .unwrap_err();
     assert_eq!(undeclared.code().unwrap().code(), "PR001");
-    client.batch_execute("reset role").await.unwrap();
+    // Names of types come out qualified, whatever the role's own path is.
+    client.batch_execute("reset role; set search_path = public").await.unwrap();
     let names = "
         select format('select from postrider.%I', relname) from pg_class
           where relnamespace = 'postrider'::regnamespace and relkind in ('r', 'p')

@@ -10,7 +10,9 @@ pub(crate) const EVENTS: &str =
 pub(crate) async fn orders() -> Fixture {
     let fixture = Fixture::new().await;
     fixture.declare(&["order.changed"]).await;
-    let sql = "create table orders (id int primary key, state text, note text, price numeric)";
+    // The server's role may be named as Postrider's schema is, which would be its own path then.
+    let sql = "set search_path = public;
+        create table orders (id int primary key, state text, note text, price numeric)";
     fixture.client.batch_execute(sql).await.unwrap();
     fixture
 }
