@@ -70,6 +70,10 @@ async fn a_healthy_instance_is_well() {
     let program = Program::migrated().await;
     let serve = program.start(&["serve"]);
     serve.wait_for("ready").await;
+    // The relay takes up its locks once it hears, which may be after the process is ready.
+    let locking = "select count(*) from pg_stat_activity
+        where datname = current_database() and application_name like '% locks'";
+    program.wait_for_count("the relay has its connection for locks", locking, 1).await;
     let report = program.ok(&["doctor", "--json"]).await.json();
     for check in [
         "connection",

@@ -54,5 +54,5 @@ async fn a_job_whose_event_is_gone_is_discarded_with_the_reason_and_others_are_h
     engine.shutdown().await;
     let reason = "select last_error from postrider.job_history where state = 'discarded'";
     let reasons = fixture.texts(reason).await;
-    assert!(reasons[0].contains("event"), "{reasons:?}");
+    assert!(reasons[0].contains("has no row in event"), "{reasons:?}");
 }
